@@ -359,6 +359,12 @@ int oriel_allgather(oriel_comm *comm, const void *in, void *out, size_t len);
 int oriel_path(oriel_comm *comm, int target, int kind, char *text, size_t cap);
 /* Calls line(arg, text) for each fact: version, transports and why on or off, knobs with value and origin. */
 int oriel_info(oriel_ctx *ctx, void (*line)(void *arg, const char *text), void *arg);
+/*
+ * Reads a flight recorder's file (ORIEL_RECORDER, or /proc/<pid>/fd/<n> of a rank
+ * that hangs) and calls line(arg, text) for each fact: rank, what it waits for,
+ * its last calls. Needs no context. Errors: EINVAL (not such a file), ETRANSPORT.
+ */
+int oriel_recorder_read(const char *file, void (*line)(void *arg, const char *text), void *arg);
 
 #ifdef __cplusplus
 }
