@@ -382,7 +382,7 @@ traffic_end(struct traffic *w)
 	tlsf_destroy(w->t);
 }
 
-#define STEPPED 200
+#define STEPPED 40
 
 /* The child stops itself around each pair; every second stretch is the pair. */
 static void
@@ -407,12 +407,10 @@ stepped_child(struct traffic *w)
 
 /* Instructions until the child's next stop by itself, or -1 when it has ended. */
 static long
-step_to_stop(pid_t child, int *status)
+run_to_stop(pid_t child, enum __ptrace_request how, int *status)
 {
-	long n = 0;
-
-	for (;; n++) {
-		if (ptrace(PTRACE_SINGLESTEP, child, NULL, NULL))
+	for (long n = 0;; n++) {
+		if (ptrace(how, child, NULL, NULL))
 			return -1;
 		if (waitpid(child, status, 0) != child || !WIFSTOPPED(*status))
 			return -1;
@@ -436,9 +434,8 @@ count_instructions(struct traffic *w, double *mean, long *max)
 		return false;
 	cr_assert(WIFSTOPPED(status));
 	*max = 0;
-	for (int stop = 0; (n = step_to_stop(child, &status)) >= 0; stop++) {
-		if (stop % 2 == 0)
-			continue;
+	while (run_to_stop(child, PTRACE_CONT, &status) >= 0) {
+		n = run_to_stop(child, PTRACE_SINGLESTEP, &status);
 		sum += n;
 		pairs++;
 		if (*max < n)
@@ -451,7 +448,7 @@ count_instructions(struct traffic *w, double *mean, long *max)
 }
 
 static uint64_t
-median_pair_ns(struct traffic *w)
+best_pair_ns(struct traffic *w)
 {
 	uint64_t best = UINT64_MAX, t0;
 
@@ -483,7 +480,7 @@ Test(tlsf, cost_does_not_grow_with_blocks, .timeout = 120)
 		traffic_start(&w, blocks[i]);
 		if (!count_instructions(&w, &mean[i], &max[i]))
 			cr_skip_test("ptrace is not permitted here");
-		ns = median_pair_ns(&w);
+		ns = best_pair_ns(&w);
 		fprintf(stderr,
 		        "tlsf: %zu blocks: find + free + alloc %.0f instructions (most %ld), %llu "
 		        "ns\n",
