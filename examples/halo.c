@@ -208,10 +208,9 @@ collect(struct plate *p, const struct block *whole, double *cells)
 		struct block b = block_of(p, r);
 		double *at = cells + (b.row0 + 1) * whole->stride + b.col0 + 1;
 
-		err = oriel_get_strided(p->win, r, cell_disp(&b, p->opt.steps % 2, 1, 1),
-		                        b.stride * sizeof(double), at,
-		                        whole->stride * sizeof(double), b.cols * sizeof(double),
-		                        b.rows);
+		err = oriel_get_strided(
+		        p->win, r, cell_disp(&b, p->opt.steps % 2, 1, 1), b.stride * sizeof(double),
+		        at, whole->stride * sizeof(double), b.cols * sizeof(double), b.rows);
 	}
 	return err ? err : oriel_flush_all(p->win);
 }
@@ -245,7 +244,8 @@ compare_alone(struct plate *p, size_t *wrong, double *alone_s)
 		for (size_t c = 1; c <= whole.cols; c++) {
 			size_t i = r * whole.stride + c;
 
-			*wrong += memcmp(&cells[i], &alone[p->opt.steps % 2][i], sizeof(double)) != 0;
+			*wrong +=
+			        memcmp(&cells[i], &alone[p->opt.steps % 2][i], sizeof(double)) != 0;
 		}
 	}
 	free(cells);
@@ -329,7 +329,9 @@ parse(struct options *opt, int argc, char **argv)
 	const struct {
 		const char *name;
 		size_t *value;
-	} table[] = { { "--rows", &opt->rows }, { "--cols", &opt->cols }, { "--steps", &opt->steps } };
+	} table[] = { { "--rows", &opt->rows },
+		      { "--cols", &opt->cols },
+		      { "--steps", &opt->steps } };
 
 	for (int i = 1; i < argc; i += 2) {
 		size_t k = 0;
@@ -337,8 +339,10 @@ parse(struct options *opt, int argc, char **argv)
 		while (k < 3 && strcmp(argv[i], table[k].name))
 			k++;
 		if (k == 3) {
-			fprintf(stderr, "halo: unknown option %s\nusage: halo [--rows N] [--cols N] "
-			                "[--steps N]\n", argv[i]);
+			fprintf(stderr,
+			        "halo: unknown option %s\nusage: halo [--rows N] [--cols N] "
+			        "[--steps N]\n",
+			        argv[i]);
 			return -1;
 		}
 		if (i + 1 == argc || parse_count(argv[i + 1], 1, 1000000, table[k].value)) {

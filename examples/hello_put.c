@@ -25,7 +25,8 @@ main(void)
 	if ((err = oriel_win_alloc(world, sizeof(text), 1, &inbox, &win)))
 		goto failed;
 	/* The text, then the signal: who sees the signal sees the text. */
-	if ((err = oriel_put_signal(win, (me + 1) % n, 0, text, sizeof(text), 0, ORIEL_SIGNAL_SET, 1)))
+	if ((err = oriel_put_signal(win, (me + 1) % n, 0, text, sizeof(text), 0, ORIEL_SIGNAL_SET,
+	                            1)))
 		goto failed;
 	if ((err = oriel_signal_wait(win, 0, ORIEL_EQ, 1, ORIEL_FOREVER, NULL)))
 		goto failed;

@@ -36,9 +36,9 @@ struct mlp {
 	size_t my_hidden;  /* columns of W1, rows of W2 here */
 	size_t block;      /* bytes of block_rows x width numbers */
 	oriel_win *slots, *answer;
-	char *slot;             /* n_ranks blocks, one a sender */
-	char *expected[2];      /* rank 0: the whole Y for X and -X; the others: NULL */
-	char *x, *x_all, *y;    /* pool memory: one block, n_ranks blocks, one block */
+	char *slot;          /* n_ranks blocks, one a sender */
+	char *expected[2];   /* rank 0: the whole Y for X and -X; the others: NULL */
+	char *x, *x_all, *y; /* pool memory: one block, n_ranks blocks, one block */
 	char *w1, *w2, *h, *partial;
 	char *want[2]; /* my rows of expected */
 	double comm_s, diff, top;
@@ -144,7 +144,8 @@ open_mlp(struct mlp *m)
 	m->block_rows = (m->tokens + n - 1) / n;
 	before = m->block_rows * (size_t)m->me;
 	if (before < m->tokens)
-		m->my_rows = m->tokens - before < m->block_rows ? m->tokens - before : m->block_rows;
+		m->my_rows =
+		        m->tokens - before < m->block_rows ? m->tokens - before : m->block_rows;
 	m->my_hidden = hidden_before(m, m->me + 1) - hidden_before(m, m->me);
 	m->block = m->block_rows * m->width * m->ops->size;
 	err = oriel_win_alloc(m->world, n * m->block, n, &base, &m->slots);
@@ -181,7 +182,8 @@ multiply_and_scatter(struct mlp *m, uint64_t step)
 		double start;
 
 		m->ops->multiply(rows, m->width, m->my_hidden,
-		                 m->h + (size_t)to * rows * m->my_hidden * m->ops->size, m->w2, part);
+		                 m->h + (size_t)to * rows * m->my_hidden * m->ops->size, m->w2,
+		                 part);
 		if (to == m->me)
 			break;
 		start = now_s();
@@ -234,8 +236,7 @@ run_step(struct mlp *m, uint64_t step)
 static int
 run_steps(struct mlp *m, double *took_s)
 {
-	const char *mine = (char *)m->file[0].data +
-	                   (m->my_rows ? (size_t)m->me * m->block : 0);
+	const char *mine = (char *)m->file[0].data + (m->my_rows ? (size_t)m->me * m->block : 0);
 	size_t n = m->my_rows * m->width;
 
 	*took_s = 0;
@@ -340,7 +341,8 @@ run(struct mlp *m)
 		return err;
 	if (m->me == 0)
 		printf("MLP block, %s: X %zu x %zu, W1 %zu x %zu, W2 %zu x %zu; %zu steps on %d "
-		       "ranks\n", mlp_ops[m->file[0].type].name, m->file[0].rows, m->file[0].cols,
+		       "ranks\n",
+		       mlp_ops[m->file[0].type].name, m->file[0].rows, m->file[0].cols,
 		       m->file[1].rows, m->file[1].cols, m->file[2].rows, m->file[2].cols,
 		       m->opt.steps, m->n_ranks);
 	err = open_mlp(m);

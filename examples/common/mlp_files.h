@@ -13,8 +13,8 @@
 #define MLP_DEMO_DIR "build/demo"
 
 struct mlp_options {
-	const char *file[3]; /* x, w1, w2: "FILE" or "FILE:TENSOR" */
-	const char *samples; /* where to write, and nothing else */
+	const char *file[3];          /* x, w1, w2: "FILE" or "FILE:TENSOR" */
+	const char *samples;          /* where to write, and nothing else */
 	size_t tokens, width, hidden; /* of the samples */
 	size_t steps;
 	bool f64, transposed, help;
@@ -124,8 +124,8 @@ mlp_write_file(const char *dir, const char *name, const struct safetensors_item 
 
 	snprintf(path, sizeof(path), "%s/%s", dir, name);
 	f = fopen(path, "wb");
-	err = !f || (n > 1 ? safetensors_write(f, items, n) :
-	                     npy_write(f, items->type, items->data, items->rows, items->cols));
+	err = !f || (n > 1 ? safetensors_write(f, items, n)
+	                   : npy_write(f, items->type, items->data, items->rows, items->cols));
 	if ((f && fclose(f)) || err) {
 		fprintf(stderr, "tp_mlp: cannot write %s: %s\n", path, strerror(errno));
 		return -1;

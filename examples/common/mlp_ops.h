@@ -22,7 +22,7 @@ struct mlp_ops {
 	void (*gelu)(void *x, size_t n);
 	void (*add)(void *to, const void *from, size_t n);
 	void (*scale)(void *to, const void *from, double by, size_t n);
-	/* Raises *diff to the largest |a - b| (infinite if one is no number), *top to the largest |b|. */
+	/* Raises *diff to the largest |a - b| (infinite for NaN), *top to the largest |b|. */
 	void (*compare)(const void *a, const void *b, size_t n, double *diff, double *top);
 	/* Numbers spread evenly over (-limit, limit), the same for the same seed. */
 	void (*random)(void *x, size_t n, double limit, uint64_t seed);
@@ -93,11 +93,15 @@ mlp_random_unit(uint64_t *state)
 MLP_OPS(float, cblas_sgemm, erff)
 MLP_OPS(double, cblas_dgemm, erf)
 
-#define MLP_ROW(T, tolerance)                                                                      \
-	{ #T, sizeof(T), tolerance, mlp_multiply_##T, mlp_gelu_##T, mlp_add_##T,                   \
-	  mlp_scale_##T, mlp_compare_##T, mlp_random_##T }
+/* clang-format off */
+#define MLP_ROW(T, tol)                                                                            \
+	{ .name = #T, .size = sizeof(T), .tolerance = tol, .multiply = mlp_multiply_##T,           \
+	  .gelu = mlp_gelu_##T, .add = mlp_add_##T, .scale = mlp_scale_##T,                        \
+	  .compare = mlp_compare_##T, .random = mlp_random_##T }
+/* clang-format on */
 
-static const struct mlp_ops mlp_ops[] = { [TENSOR_F32] = MLP_ROW(float, 1e-5),
-	                                  [TENSOR_F64] = MLP_ROW(double, 1e-13) };
+static const struct mlp_ops mlp_ops[] = {
+	[TENSOR_F32] = MLP_ROW(float, 1e-5), [TENSOR_F64] = MLP_ROW(double, 1e-13)
+};
 
 #endif

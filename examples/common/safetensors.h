@@ -62,13 +62,15 @@ safetensors_place(struct json_object *offsets, uint64_t data_start, struct tenso
 {
 	uint64_t from, to;
 
-	if (!json_object_is_type(offsets, json_type_array) || json_object_array_length(offsets) != 2)
+	if (!json_object_is_type(offsets, json_type_array) ||
+	    json_object_array_length(offsets) != 2)
 		return tensor_fail(e, "data_offsets is not a list of two");
 	if (safetensors_uint(json_object_array_get_idx(offsets, 0), &from, "data_offsets", e) ||
 	    safetensors_uint(json_object_array_get_idx(offsets, 1), &to, "data_offsets", e))
 		return -1;
 	if (from > to || to - from != l->bytes)
-		return tensor_fail(e, "data_offsets %llu to %llu do not hold the shape's %llu bytes",
+		return tensor_fail(e,
+		                   "data_offsets %llu to %llu do not hold the shape's %llu bytes",
 		                   (unsigned long long)from, (unsigned long long)to,
 		                   (unsigned long long)l->bytes);
 	if (__builtin_add_overflow(data_start, from, &l->data))

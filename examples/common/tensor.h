@@ -28,7 +28,7 @@ struct tensor_layout {
 	enum tensor_type type;
 	size_t n_dims;
 	uint64_t dims[TENSOR_DIMS_MAX];
-	bool fortran; /* the first index varies fastest */
+	bool fortran;         /* the first index varies fastest */
 	uint64_t data, bytes; /* in the file */
 };
 
@@ -36,17 +36,18 @@ struct tensor_error {
 	char text[256];
 };
 
-/* Fills in the reason; returns -1. */
-static inline int __attribute__((format(printf, 2, 3), cold))
-tensor_fail(struct tensor_error *e, const char *fmt, ...)
+static inline void __attribute__((format(printf, 2, 3), cold))
+tensor_say(struct tensor_error *e, const char *fmt, ...)
 {
 	va_list ap;
 
 	va_start(ap, fmt);
 	vsnprintf(e->text, sizeof(e->text), fmt, ap);
 	va_end(ap);
-	return -1;
 }
+
+/* Fills in the reason and is -1. (A macro, so that the compiler sees the -1.) */
+#define tensor_fail(e, ...) (tensor_say((e), __VA_ARGS__), -1)
 
 static inline size_t
 tensor_type_size(enum tensor_type type)

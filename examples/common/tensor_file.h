@@ -56,8 +56,8 @@ tensor_layout_read(int fd, uint64_t file_len, const char *name, struct tensor_la
 	if (tensor_read_at(fd, prefix, n, 0, e))
 		return -1;
 	npy = npy_is(prefix, n);
-	if (npy ? npy_header_at(prefix, n, &at, &len, e) :
-	          safetensors_header(prefix, n, file_len, &len, e))
+	if (npy ? npy_header_at(prefix, n, &at, &len, e)
+	        : safetensors_header(prefix, n, file_len, &len, e))
 		return -1;
 	if (len > file_len - at)
 		return tensor_fail(e, "ends inside its header of %llu bytes",
@@ -68,8 +68,8 @@ tensor_layout_read(int fd, uint64_t file_len, const char *name, struct tensor_la
 		                   (unsigned long long)len);
 	err = tensor_read_at(fd, head, at + len, 0, e);
 	if (!err)
-		err = npy ? npy_parse(head, at + len, file_len, l, e) :
-		            safetensors_parse(head, at + len, file_len, name, l, e);
+		err = npy ? npy_parse(head, at + len, file_len, l, e)
+		          : safetensors_parse(head, at + len, file_len, name, l, e);
 	free(head);
 	return err;
 }
