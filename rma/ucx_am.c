@@ -289,10 +289,12 @@ keep(struct ucx *u, const void *buf, size_t size, uint64_t seq)
 static void
 handle(struct ucx_peer *p, const struct wire *w)
 {
-	if (w->id == WIRE_BYE)
+	if (w->id == WIRE_BYE) {
 		p->bye = true;
-	else if (w->id != WIRE_HELLO)
+		store_release(&p->peer->left, true);
+	} else if (w->id != WIRE_HELLO) {
 		am_deliver(p->u->ctx, p->peer, w->id, w->hdr, w->hdr_len, w->data, w->len);
+	}
 }
 
 /* It came before its turn. */
