@@ -80,7 +80,8 @@ struct oriel_ctx {
 	struct table
 	        *groups; /* description hash -> how often made, for ids without communication */
 
-	struct am *am; /* rma/am.h */
+	struct am *am;       /* rma/am.h */
+	struct boxes *boxes; /* plan/chan.h: chan_open, chan_close */
 	struct ucx *ucx;
 	struct transport_state tp[TP_N];
 
