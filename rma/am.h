@@ -64,6 +64,8 @@ void am_reply(struct peer *to, enum am_id id, const void *hdr, size_t hdr_len, c
               size_t len);
 /* Sends what am_reply had to queue. Called by ctx_progress under ctx->progress. */
 bool am_flush_queued(oriel_ctx *ctx);
+/* So many replies are queued that no more requests should be taken in. Under ctx->progress. */
+bool am_congested(oriel_ctx *ctx);
 
 /*
  * A question: sends with a token that the answerer hands to am_answer, waits

@@ -53,6 +53,8 @@ struct oriel_comm {
 
 	uint64_t *fail; /* failure word: in the control slab's record if there is one */
 	uint64_t fail_private;
+	bool fail_spread;        /* the word was passed on to the members that this rank has met */
+	uint64_t watched_at;     /* when the members of other nodes were last put under watch */
 	struct comm_rec *rec;    /* my record in ctl->comms; NULL if no member shares memory */
 	struct mbox *boxes;      /* [world local index][queue], in the pool; NULL without rec */
 	struct plan_state *plan; /* plan/: channels, cache; NULL until the first collective */
@@ -68,6 +70,11 @@ comm_fail_word(int world_rank, uint64_t call)
 
 /* NULL, freed, forked, expelled: the error. */
 int comm_enter(const oriel_comm *comm);
+/* Publishes c, whose description, rank, size and ids are set; refs becomes 1. On error nothing is
+ * left but c. */
+int comm_make(oriel_comm *c);
+/* Drops a reference; the last one frees. */
+void comm_put(oriel_comm *c);
 /* World rank of r, 0 <= r < size. */
 int comm_world_rank(const oriel_comm *comm, int r);
 /* Rank in comm of a world rank, or -1. */

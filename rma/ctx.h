@@ -56,9 +56,9 @@ struct oriel_ctx {
 	/* Hot: read by every call. */
 	uint64_t magic;
 	const uint64_t *alive; /* on a page that a fork wipes */
-	uint32_t fail_epoch; /* grows when a peer is found failed, an abort arrives, or expelled */
 	bool expelled;
-	bool has_remote;     /* ucx must be progressed by waiters */
+	bool has_remote;     /* some ranks of the job are reached through ucx only */
+	bool crowded;        /* the node has more ranks than CPUs: spinning only hurts */
 	uint64_t poll_epoch; /* grows while threads poll: the helper need not */
 
 	struct knobs knobs;
@@ -76,9 +76,11 @@ struct oriel_ctx {
 	struct peer **local;      /* the node's ranks by local index; all present after init */
 	struct oriel_comm *world;
 	struct table *wins;  /* id -> oriel_win *, read by handlers: own lock inside */
-	struct table *comms; /* id -> struct comm_core * */
+	struct table *comms; /* id -> oriel_comm * */
 	struct table
-	        *groups; /* description hash -> how often made, for ids without communication */
+	        *groups; /* hash of a description -> how often made: ids without communication */
+	struct table *fails;   /* id -> failure word of a communicator that is not made here yet */
+	struct graves *graves; /* freed handles */
 
 	struct am *am;       /* rma/am.h */
 	struct boxes *boxes; /* plan/chan.h: chan_open, chan_close */
@@ -88,10 +90,11 @@ struct oriel_ctx {
 	pthread_t helper;
 	bool helper_on;
 	int wake_pipe[2];
+	void *helper_state;
 	uint32_t stop; /* the helper ends */
 
+	struct peer *failed_peers; /* chained by next_failed, newest first */
 	struct recorder *rec_out;
-	pthread_mutex_t rec_lock;
 	uint64_t delay_rng; /* injected delays */
 };
 
@@ -107,8 +110,8 @@ bool ctx_progress(oriel_ctx *ctx);
 /*
  * Makes progress until ready(arg) or until the deadline. Spins, yields, then
  * sleeps; whoever makes ready true in another process must wake ctx->ctl->wake.
- * doomed(arg), called when ctx->fail_epoch has changed since the start and once
- * at the start of sleeping, may end the wait with its own error. May be NULL.
+ * doomed(arg), called now and then and before each sleep, may end the wait with its
+ * own error (an abort, a failed peer). May be NULL.
  * Returns 0, ETIMEDOUT (without a detail) or what doomed returned.
  */
 int ctx_wait(oriel_ctx *ctx, bool (*ready)(void *arg), int (*doomed)(void *arg), void *arg,
@@ -139,7 +142,14 @@ dir_get(const struct peer_dir *d, int rank)
 int dir_init(struct peer_dir *d, int size);
 /* Publishes entry for rank; the caller holds ctx->lock. */
 int dir_set(struct peer_dir *d, int rank, void *entry);
-void dir_free(struct peer_dir *d, void (*free_entry)(void *entry));
+void dir_each(struct peer_dir *d, void (*fn)(void *entry, void *arg), void *arg);
+void dir_free(struct peer_dir *d); /* not the entries */
+
+/*
+ * Frees a handle later: its magic is cleared already, and its memory stays until
+ * some thousands of others have been freed.
+ */
+void ctx_bury(oriel_ctx *ctx, void *handle);
 
 /* A small hash table from 64-bit ids to pointers, with its own lock. */
 struct table;

@@ -34,7 +34,7 @@
 #define MBOX_SCRATCH 8192 /* bytes a slot; the most that ORIEL_EAGER_MAX may be */
 #define MBOX_STEP_BITS 20
 #define MBOX_BUFS 3
-#define MBOX_QUEUES 2 /* queues a sender may have: mailboxes of one (communicator, sender) */
+#define MBOX_QUEUES 2 /* queues of a plan that may talk to one peer */
 
 struct mbox_line {
 	char data[MBOX_LINE_DATA];

@@ -13,14 +13,18 @@ enum cma_state { CMA_UNKNOWN = 0, CMA_YES, CMA_NO };
 
 struct peer {
 	oriel_ctx *ctx;
-	int rank; /* in the world */
-	uint32_t failed;
-	char why[192]; /* if failed: what was seen */
-	bool dead;     /* failed, and known to be gone: cannot write to our memory any more */
-	int local;     /* index on this node, or -1 */
+	int rank;              /* in the world */
+	uint32_t failed_claim; /* who sets it writes why */
+	uint32_t failed;       /* why is there */
+	char why[192];         /* if failed: what was seen */
+	struct peer *next_failed;
+	bool dead; /* failed, and known to be gone: cannot write to our memory any more */
+	bool left; /* has ended its context in order: its silence means nothing */
+	int local; /* index on this node, or -1 */
 	bool same_process;
 	struct boot_rec rec;
 	pthread_mutex_t send_lock;
+	uint64_t full_round; /* am.c: its carrier was full in that round */
 
 	/* Peers of the node, if mapped: */
 	struct ctl *ctl; /* NULL: not reachable through shared memory; why_not says why */
@@ -28,14 +32,17 @@ struct peer {
 	struct ring *ring;          /* mine, in its control slab */
 	char *slab[POOL_MAX_SLABS]; /* its pool slabs, mapped on first use */
 	int pidfd;
+	pthread_mutex_t wake_lock;
+	int wake_fd;                      /* its helper's pipe; 0: not opened yet, -1: cannot be */
 	uint64_t seen_heartbeat, seen_at; /* helper's */
 	enum cma_state cma;
 	char cma_why[160];
 
 	/* UCX: rma/ucx.c's own. */
 	void *ucx;
-	uint64_t heard_at; /* now_ns of the last message, any kind; ucx */
-	bool watched;      /* a thread waits for it: the helper pings it */
+	uint64_t heard_at;    /* now_ns of the last message, any kind; ucx */
+	uint64_t watch_until; /* somebody waits for it: the helper pings it until then */
+	uint64_t pinged_at;   /* helper's */
 };
 
 /* Finds or makes the peer; may ask the bootstrap. */
@@ -65,7 +72,12 @@ int peer_error(const struct peer *peer);
 int peer_map(struct peer *peer, unsigned slab_id, size_t off, size_t len, void **ptr);
 /* May process_vm_* reach it? Probes once; the answer stays. */
 bool peer_cma(struct peer *peer);
-/* Wakes the peer's helper thread if it sleeps. */
+/* Wakes the peer's helper thread, which said that it sleeps. */
 void peer_wake_helper(struct peer *peer);
+/* Somebody waits for a peer on another node: have it pinged, and noticed if it is silent. */
+void peer_watch(struct peer *peer);
+/* Makes all peers of the node, after the fence; then the helper may look at them. */
+int peer_open_local(oriel_ctx *ctx);
+void peer_free(struct peer *peer);
 
 #endif

@@ -49,6 +49,10 @@ int ucx_put_key(struct peer *to, const void *key, size_t key_len, uint64_t raddr
                 size_t len);
 /* Waits until all puts to the peer are complete there. */
 int ucx_quiet(struct peer *to, uint64_t deadline);
+struct ucx_key_blob { /* target->priv when transport_ucx.attach is called; it frees it */
+	size_t len;
+	char key[];
+};
 /* The registration of a window's memory, to be packed into AM_WIN's answer. Under ctx->lock. */
 int ucx_win_reg(oriel_win *win);
 void ucx_win_dereg(oriel_win *win);
