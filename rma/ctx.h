@@ -84,7 +84,8 @@ struct oriel_ctx {
 	struct table *fails;   /* id -> failure word of a communicator that is not made here yet */
 	struct graves *graves; /* freed handles */
 
-	struct am *am; /* rma/am.h */
+	struct am *am;       /* rma/am.h */
+	struct boxes *boxes; /* plan/chan.h: chan_open, chan_close */
 	struct ucx *ucx;
 	struct transport_state tp[TP_N];
 
