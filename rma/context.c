@@ -330,6 +330,7 @@ ctx_create(oriel_ctx *ctx, const struct oriel_bootstrap *user)
 
 	pthread_mutex_init(&ctx->lock, NULL);
 	pthread_mutex_init(&ctx->progress, NULL);
+	pthread_mutex_init(&ctx->peers_lock, NULL);
 	ctx->ctl_fd = ctx->wake_pipe[0] = ctx->wake_pipe[1] = -1;
 	ctx->delay_rng = (uint64_t)ctx->knobs.v.seed;
 	rc = make_alive(ctx);
@@ -469,6 +470,7 @@ ctx_destroy(oriel_ctx *ctx)
 		munmap((void *)(uintptr_t)ctx->alive, 4096);
 	pthread_mutex_destroy(&ctx->lock);
 	pthread_mutex_destroy(&ctx->progress);
+	pthread_mutex_destroy(&ctx->peers_lock);
 	ctx->magic = 0;
 	free(ctx);
 }

@@ -5,11 +5,12 @@
  * control slab, peers of the node, ucx, helper thread), ctx_destroy undoes it.
  *
  * Locks, by rank (a thread takes them in ascending order only):
- *   1 ctx->lock       tables of windows, communicators, peers; first contacts
+ *   1 ctx->lock       tables of windows, communicators; first contacts
  *   2 ctx->progress   whoever drains rings and progresses UCX; taken with trylock
  *                     by waiters. Message handlers run under it.
  *   3 peer->send_lock one message into a ring, or one post to UCX
- *   4 pool and registry, inside alloc/
+ *   4 ctx->peers_lock one entry into the table of peers, which handlers may make;
+ *                     pool and registry, inside alloc/
  * A handler must not take lock 1, block, or call user-level functions.
  */
 #ifndef RMA_CTX_H
@@ -70,10 +71,11 @@ struct oriel_ctx {
 	struct ctl *ctl; /* mine */
 	struct boot_rec rec;
 
-	pthread_mutex_t lock;     /* 1 */
-	pthread_mutex_t progress; /* 2 */
-	struct peer_dir peers;    /* by world rank: struct peer * */
-	struct peer **local;      /* the node's ranks by local index; all present after init */
+	pthread_mutex_t lock;       /* 1 */
+	pthread_mutex_t progress;   /* 2 */
+	pthread_mutex_t peers_lock; /* 4: writing peers */
+	struct peer_dir peers;      /* by world rank: struct peer * */
+	struct peer **local;        /* the node's ranks by local index; all present after init */
 	struct oriel_comm *world;
 	struct table *wins;  /* id -> oriel_win *, read by handlers: own lock inside */
 	struct table *comms; /* id -> oriel_comm * */
@@ -129,8 +131,12 @@ ctx_delay(oriel_ctx *ctx)
 		ctx_delay_slow(ctx);
 }
 
-/* The one place where a wait spins without doing anything else: measured apart from the rest. */
-void oriel_spin(const uint64_t *word, uint64_t seen, unsigned rounds);
+/*
+ * The one place where a wait spins without doing anything else: until the word
+ * changes from seen, a message rings (then ctx_progress is due), or the rounds
+ * are over. Measured apart from the rest.
+ */
+void oriel_spin(const oriel_ctx *ctx, const uint64_t *word, uint64_t seen, unsigned rounds);
 
 static inline void *
 dir_get(const struct peer_dir *d, int rank)
@@ -140,7 +146,7 @@ dir_get(const struct peer_dir *d, int rank)
 	return c ? load_acquire(&c[rank % DIR_CHUNK]) : NULL;
 }
 int dir_init(struct peer_dir *d, int size);
-/* Publishes entry for rank; the caller holds ctx->lock. */
+/* Publishes entry for rank; the caller holds the directory's lock (ctx->lock, peers_lock). */
 int dir_set(struct peer_dir *d, int rank, void *entry);
 void dir_each(struct peer_dir *d, void (*fn)(void *entry, void *arg), void *arg);
 void dir_free(struct peer_dir *d); /* not the entries */

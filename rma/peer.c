@@ -105,24 +105,31 @@ peer_fetch(struct peer *p)
 	return 0;
 }
 
-static int
-peer_make(oriel_ctx *ctx, int rank, struct peer **peer)
+static struct peer *
+peer_new(oriel_ctx *ctx, int rank)
 {
 	struct peer *p = calloc(1, sizeof(*p));
-	int rc;
 
-	if (!p)
-		return fail(ORIEL_ENOMEM, "no memory for the record of rank %d", rank);
+	if (!p) {
+		fail(ORIEL_ENOMEM, "no memory for the record of rank %d", rank);
+		return NULL;
+	}
 	p->ctx = ctx;
 	p->rank = rank;
 	p->local = boot_local_index(&ctx->boot, rank);
 	p->pidfd = -1;
 	pthread_mutex_init(&p->send_lock, NULL);
 	pthread_mutex_init(&p->wake_lock, NULL);
-	rc = peer_fetch(p);
-	if (rc)
-		goto free_peer;
-	if (rank == ctx->boot.rank) {
+	return p;
+}
+
+/* Its record is there: finds the way to it. */
+static void
+peer_place(struct peer *p)
+{
+	oriel_ctx *ctx = p->ctx;
+
+	if (p->rank == ctx->boot.rank) {
 		p->same_process = true;
 		p->ctl = ctx->ctl;
 		p->ring = &ctx->ctl->rings[ctx->my_local];
@@ -136,30 +143,69 @@ peer_make(oriel_ctx *ctx, int rank, struct peer **peer)
 	if (p->ctl && !p->same_process)
 		p->pidfd = (int)syscall(SYS_pidfd_open, p->rec.pid, 0);
 	p->seen_at = now_ns();
-	rc = dir_set(&ctx->peers, rank, p);
-	if (rc)
-		goto free_peer;
+}
+
+/* Publishes p, or frees it if another thread was first or there is no memory. */
+static int
+peer_publish(struct peer *p, struct peer **peer)
+{
+	oriel_ctx *ctx = p->ctx;
+	int rc = 0;
+
+	pthread_mutex_lock(&ctx->peers_lock);
+	*peer = peer_find(ctx, p->rank);
+	if (!*peer)
+		rc = dir_set(&ctx->peers, p->rank, p);
+	pthread_mutex_unlock(&ctx->peers_lock);
+	if (*peer || rc) {
+		peer_free(p);
+		return rc;
+	}
 	*peer = p;
 	return 0;
-free_peer:
-	peer_free(p);
-	return rc;
 }
 
 int
 peer_get(oriel_ctx *ctx, int rank, struct peer **peer)
 {
+	struct peer *p;
 	int rc = 0;
 
 	*peer = peer_find(ctx, rank);
 	if (*peer)
 		return 0;
-	pthread_mutex_lock(&ctx->lock);
+	pthread_mutex_lock(&ctx->lock); /* one question to the bootstrap at a time */
 	*peer = peer_find(ctx, rank);
-	if (!*peer)
-		rc = peer_make(ctx, rank, peer);
+	if (*peer)
+		goto unlock;
+	p = peer_new(ctx, rank);
+	rc = p ? peer_fetch(p) : ORIEL_ENOMEM;
+	if (rc) {
+		if (p)
+			peer_free(p);
+		goto unlock;
+	}
+	peer_place(p);
+	rc = peer_publish(p, peer);
+unlock:
 	pthread_mutex_unlock(&ctx->lock);
 	return rc;
+}
+
+int
+peer_meet(oriel_ctx *ctx, int rank, const struct boot_rec *rec, struct peer **peer)
+{
+	struct peer *p;
+
+	*peer = peer_find(ctx, rank);
+	if (*peer)
+		return 0;
+	p = peer_new(ctx, rank);
+	if (!p)
+		return ORIEL_ENOMEM;
+	p->rec = *rec;
+	peer_place(p);
+	return peer_publish(p, peer);
 }
 
 int

@@ -47,6 +47,8 @@ struct peer {
 
 /* Finds or makes the peer; may ask the bootstrap. */
 int peer_get(oriel_ctx *ctx, int rank, struct peer **peer);
+/* The same for one that has sent its record itself: asks nobody, so that handlers may call it. */
+int peer_meet(oriel_ctx *ctx, int rank, const struct boot_rec *rec, struct peer **peer);
 /* The peer if it was made already, else NULL. */
 static inline struct peer *
 peer_find(oriel_ctx *ctx, int rank)
