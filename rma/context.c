@@ -1,5 +1,6 @@
 #include "rma/ctx.h"
 
+#include "plan/chan.h"
 #include "rma/am.h"
 #include "rma/comm.h"
 #include "rma/helper.h"
@@ -361,6 +362,8 @@ ctx_create(oriel_ctx *ctx, const struct oriel_bootstrap *user)
 	fill_ctl(ctx);
 	rc = make_memory(ctx);
 	if (!rc)
+		rc = chan_open(ctx);
+	if (!rc)
 		rc = am_open(ctx);
 	if (rc)
 		return rc;
@@ -441,6 +444,7 @@ ctx_destroy(oriel_ctx *ctx)
 	if (ctx->ucx)
 		ucx_close(ctx);
 	am_close(ctx);
+	chan_close(ctx);
 	if (ctx->boot.ops)
 		boot_close(&ctx->boot);
 	dir_each(&ctx->peers, free_peer, NULL);
