@@ -2,16 +2,17 @@
  * pool.h - the registered pool for host memory: big shared slabs, and tensors
  * cut from them.
  *
- * A slab is one memfd, mapped shared; peers of the node open it through
- * /proc/<pid>/fd/<fd> and map it too. Slabs are sparse: pages exist once they
- * are touched. A slab lives until the pool dies; ids are dense from 0 and never
- * reused. Free returns the pages of large blocks to the system.
+ * A slab is one memfd, mapped shared, its size sealed; peers of the node open it
+ * through /proc/<pid>/fd/<fd> and map it too. Slabs are sparse: pages exist once
+ * they are touched. A slab lives until the pool dies; ids are dense from 0 and
+ * never reused. Free returns the pages of large blocks to the system.
  *
- * Inside a slab blocks are kept by two-level segregated fit: alloc and free are
- * O(1). All bookkeeping is outside the slab, so that a stray put of a peer
- * cannot harm it, and device memory can be kept the same way.
+ * Inside a slab blocks are kept by two-level segregated fit (tlsf.h): alloc and
+ * free are O(1). All bookkeeping is outside the slab, so that a stray put of a
+ * peer cannot harm it.
  *
- * Threads: every function may be called from any thread.
+ * Threads: every function but create and destroy may be called from any thread.
+ * pool_find and pool_slab take no lock.
  */
 #ifndef ALLOC_POOL_H
 #define ALLOC_POOL_H
@@ -20,6 +21,9 @@
 
 #define POOL_MAX_SLABS 1024
 #define POOL_MIN_ALIGN 64
+#define POOL_SLAB_ALIGN ((size_t)2 << 20) /* of a slab's base and size: a huge page */
+#define POOL_PUNCH_MIN ((size_t)1 << 20)  /* free drops the pages of blocks from this size on */
+#define POOL_GROWTH 8 /* a new slab has at least 1/8 of what is there: few slabs even for a TiB */
 
 struct slab {
 	int fd;
@@ -29,11 +33,15 @@ struct slab {
 };
 
 struct pool_config {
-	size_t slab_size; /* at least; a larger request gets a slab of its own size, rounded to 2
-	                     MiB */
+	/* Of a new slab, at least, while max_bytes allows; a larger request gets a slab of its own
+	 * size. Rounded up to POOL_SLAB_ALIGN. */
+	size_t slab_size;
 	size_t max_bytes; /* of all slabs together */
-	const char *name; /* of the memfd, seen in /proc */
-	/* Called once for a new slab, with the pool's lock held, before memory of it is handed out.
+	const char *name; /* of the memfd, seen in /proc; copied; NULL for "oriel" */
+	/*
+	 * Called once for a new slab, with the pool's lock held, before memory of it is handed out
+	 * (and before pool_find knows it). It must not call the pool. If it fails, the slab is
+	 * undone and the allocation fails with its code. May be NULL.
 	 */
 	int (*on_slab)(void *arg, const struct slab *slab);
 	void *arg;
@@ -41,23 +49,33 @@ struct pool_config {
 
 struct pool;
 
+/* Makes no slab yet. Errors: EINVAL (a size is 0 or too large), ENOMEM. */
 int pool_create(const struct pool_config *config, struct pool **pool);
-/* Unmaps and closes all slabs; whatever was handed out is gone. */
+/* Unmaps and closes all slabs; whatever was handed out is gone. NULL is allowed. */
 void pool_destroy(struct pool *pool);
 
-/* align: power of two, 0 for POOL_MIN_ALIGN. len 0 gets a unique block. Contents are undefined. */
+/*
+ * align: power of two, 0 for POOL_MIN_ALIGN. len 0 gets a unique block. Contents are undefined.
+ * Errors: EINVAL (align), ENOMEM (max_bytes, POOL_MAX_SLABS or the system's limit), on_slab's.
+ */
 int pool_alloc(struct pool *pool, size_t len, size_t align, void **ptr);
 /* The same, reading as zero, without touching the pages where they are fresh or can be dropped. */
 int pool_alloc_zeroed(struct pool *pool, size_t len, size_t align, void **ptr);
 /* EINVAL if ptr is not the start of a live block. NULL is allowed. */
 int pool_free(struct pool *pool, void *ptr);
-/* The block is never handed out again: a failed peer may still write to it. Counted in
- * retired_bytes. */
+/*
+ * The block is never handed out again: a failed peer may still write to it. It counts in
+ * retired_bytes and no more in used_bytes and allocations. EINVAL as for pool_free.
+ */
 int pool_retire(struct pool *pool, void *ptr);
-/* If all of [p, p + len) lies inside one slab (live block or not): its id and the offset. */
-bool pool_find(struct pool *pool, const void *p, size_t len, unsigned *slab_id, size_t *offset);
+/*
+ * If all of [p, p + len) lies inside one slab (live block or not): its id and the offset. With
+ * len 0 the end of a slab still counts as inside. No lock, O(log slabs).
+ */
+bool pool_find(const struct pool *pool, const void *p, size_t len, unsigned *slab_id,
+               size_t *offset);
 /* The slab of an id that was handed out, or NULL. */
-const struct slab *pool_slab(struct pool *pool, unsigned slab_id);
+const struct slab *pool_slab(const struct pool *pool, unsigned slab_id);
 /* Fills all fields but registrations and registered_bytes. */
 void pool_stats(struct pool *pool, struct oriel_mem_stats *stats);
 /* Asserts the invariants of every slab; for tests and debug builds. */

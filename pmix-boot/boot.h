@@ -5,28 +5,41 @@
  * Life cycle: boot_open, then boot_put any number of times, one boot_fence, then
  * boot_get lazily for the peers that are needed; boot_close at the end. After
  * boot_leave (fault-tolerant mode) the launcher no longer counts this rank as
- * connected; only boot_get of records that were collected still works.
+ * connected; only boot_get of records that were collected still works. Further
+ * rounds of put and fence are legal before that; a fence is also a barrier.
  *
  * Every wait has a timeout. Threads: boot_get may be called from any thread,
- * the others from the thread that opened.
+ * the others from the thread that opened. A process may hold several boots at
+ * a time (several contexts). Under PMIx the n-th boot of one process pairs with
+ * the n-th of every other, so they are opened and fenced in the same order
+ * everywhere.
  */
 #ifndef PMIX_BOOT_BOOT_H
 #define PMIX_BOOT_BOOT_H
 
 #include "base/knobs.h"
 
+#define BOOT_KEY_MAX 63 /* characters of a key; at least one */
+#define BOOT_NOBODY 1   /* open: no launcher is there, try the next kind */
+
 struct boot;
 
 /* One kind of bootstrap; each function returns 0 or an error with its detail. */
 struct boot_ops {
 	const char *name; /* "pmix", "user", "singleton" */
-	int (*open)(struct boot *b, const struct oriel_bootstrap *user);
+	/*
+	 * Fills rank, size, n_local, local (malloc), job, host, launcher and priv.
+	 * On an error, or BOOT_NOBODY, it leaves nothing behind but perhaps local.
+	 */
+	int (*open)(struct boot *b, const struct oriel_bootstrap *user, uint64_t timeout_ns);
 	int (*put)(struct boot *b, const char *key, const void *value, size_t len);
 	/* collect: bring all ranks' records along, so that get works after leave. */
 	int (*fence)(struct boot *b, bool collect, uint64_t timeout_ns);
 	int (*get)(struct boot *b, int rank, const char *key, void *value, size_t *len,
 	           uint64_t timeout_ns);
-	int (*leave)(struct boot *b, bool collected);
+	int (*watch)(struct boot *b); /* NULL: nobody tells of failures */
+	/* NULL: there is nobody to leave. Errors leave the boot as it was. */
+	int (*leave)(struct boot *b, bool collected, uint64_t timeout_ns);
 	void (*close)(struct boot *b);
 };
 
@@ -39,24 +52,46 @@ struct boot {
 	char host[128];
 	char launcher[64]; /* for oriel_info: what told us so, e.g. "PMIx 4.2.2, namespace
 	                      prterun-…" */
-	/* Set by the owner before boot_watch; called from a bootstrap's thread. */
+	/*
+	 * Set by the owner between boot_open and boot_watch. Called from a
+	 * bootstrap's thread until boot_leave or boot_close returns, perhaps more
+	 * than once for a rank; it must not call boot_... functions.
+	 */
 	void (*on_failure)(void *arg, int rank, const char *why);
 	void *on_failure_arg;
 	void *priv;
+	uint64_t timeout_ns; /* knob boot_timeout */
+	bool collected;      /* a collecting fence has ended */
+	bool left;
 };
 
 /*
  * Picks and opens: user's table if given; else PMIx if a launcher started us
- * (and the build has PMIx); else a singleton. knobs: node_split, boot_timeout.
+ * (and the build has PMIx); else a singleton. A launcher that starts several
+ * ranks but speaks no PMIx is EBOOT, not several singletons. Whatever *b held
+ * is overwritten; after an error it needs no close. knobs: node_split,
+ * boot_timeout. Errors: EINVAL (the table, a knob), EBOOT, ENOMEM, ETIMEDOUT.
  */
 int boot_open(struct boot *b, const struct oriel_bootstrap *user, const struct knobs *k);
+/* Copied. A second value of a key replaces the first. EINVAL: a bad key. */
 int boot_put(struct boot *b, const char *key, const void *value, size_t len);
+/* After an error (ETIMEDOUT, EBOOT) no later fence of b can succeed. */
 int boot_fence(struct boot *b, bool collect, uint64_t timeout_ns);
-/* *len: capacity in, length out. ETIMEDOUT, EBOOT (no such key). */
+/*
+ * *len: capacity in, length out. ERANK; ERANGE: the value is longer than *len;
+ * EBOOT: that rank had put no such key before the last fence, or no fence has
+ * ended; ETIMEDOUT.
+ */
 int boot_get(struct boot *b, int rank, const char *key, void *value, size_t *len,
              uint64_t timeout_ns);
-/* After a collecting fence: forget the launcher. */
+/* From now on, tells on_failure what the launcher tells; 0 also where it tells nothing. */
+int boot_watch(struct boot *b);
+/*
+ * Forgets the launcher. After a collecting fence all ranks' records are kept
+ * here first (memory in proportion to the job), else none is.
+ */
 int boot_leave(struct boot *b);
+/* Also after boot_leave, and on a zeroed struct. No collective: fence first if peers may still get. */
 void boot_close(struct boot *b);
 /* This rank's index in b->local of another rank of the node, or -1. O(log n_local). */
 int boot_local_index(const struct boot *b, int rank);

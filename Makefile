@@ -1,0 +1,296 @@
+# Oriel's build; doc/build.md and "make help" say what it offers.
+.DELETE_ON_ERROR:
+.SUFFIXES:
+dry_run := $(findstring n,$(firstword -$(MAKEFLAGS)))
+MAKEFLAGS += -r
+all:
+
+VERSION := $(shell sed -n 's/^\#define ORIEL_VERSION_[A-Z]* //p' include/oriel.h | paste -sd. -)
+SOVERSION := 0
+MODULES := base alloc pmix-boot rma plan coll p2p
+GOALS := $(or $(MAKECMDGOALS),all)
+
+# What a goal needs is installed before anything else happens, so that one command is enough on a
+# bare machine (DEPS=no: never). "all" installs nothing: configure says what is missing.
+DEPS_demo := build
+DEPS_deps := build check launch ucx-new bench docs lint
+DEPS_check := build check
+DEPS_check-unit := build check
+DEPS_check-ranks := build check
+DEPS_check-model := build check
+DEPS_check-soak := build check
+DEPS_check-san := build check
+DEPS_check-launch := build check launch
+DEPS_check-ucx-new := build check ucx-new
+DEPS_bench := build bench
+DEPS_doc := build docs
+DEPS_lint := build lint
+DEPS_tidy := build lint
+DEPS_fmt := lint
+DEPS_distcheck-light := build check
+deps := $(sort $(foreach g,$(GOALS),$(DEPS_$g)))
+ifneq ($(wildcard config.mk),)
+deps := $(if $(filter deps,$(GOALS)),$(deps),$(filter-out build,$(deps)))
+endif
+ifeq ($(if $(dry_run),,$(if $(filter no,$(DEPS)),,$(deps))),)
+else ifneq ($(shell tools/install-deps.sh $(deps) && echo done),done)
+$(error "make $(GOALS)" needs what is listed above)
+endif
+
+ifneq ($(filter-out clean distclean help deps fmt dist,$(GOALS)),)
+include config.mk
+endif
+
+# One object directory for each set of flags that must not mix.
+B := build
+ifdef SANITIZE
+B := build/$(patsubst thread,tsan,$(patsubst address%,asan,$(SANITIZE)))
+SAN_FLAGS := -fsanitize=$(SANITIZE) -fno-sanitize-recover=all -fno-omit-frame-pointer
+endif
+
+# ---- flags ----
+WARN := -Wall -Wextra
+ifdef DEVELOPER
+WARN += -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wold-style-definition \
+	-Wwrite-strings -Wvla -Wundef -Wpointer-arith -Wformat-security -Woverflow -Wunused -fno-common
+endif
+ALL_CPPFLAGS := -D_GNU_SOURCE -I. -Iinclude -include config.h $(UCX_CFLAGS) $(PMIX_CFLAGS) $(CPPFLAGS)
+ALL_CFLAGS := -std=gnu11 -pthread -fPIC -fno-semantic-interposition $(WARN) $(CFLAGS) $(SAN_FLAGS)
+ALL_LDFLAGS := -pthread -Wl,--as-needed,--enable-new-dtags $(LDFLAGS) $(SAN_FLAGS)
+LIB_LIBS := $(UCX_LIBS) $(PMIX_LIBS) $(LIBS) -lm
+# Programs find the library beside their folder in build/, and where "install" puts it.
+RPATH = -Wl,-rpath,'$$ORIGIN/..:$$ORIGIN/$(shell realpath -m --relative-to='$(bindir)' '$(libdir)')'
+
+# ---- sources: every file of a folder, less what needs something that is not there ----
+absent := $(if $(HAVE_UCX),,rma/ucx% test/rma/ucx% bench/ucx/%) \
+	$(if $(HAVE_PMIX),,pmix-boot/pmix% test/pmix-boot/pmix%) \
+	$(if $(HAVE_PMIX_SERVER),,tools/orielrun% test/tools/orielrun%) $(if $(HAVE_BLAS),,examples/tp_mlp%)
+src = $(filter-out $(absent),$(sort $(wildcard $(1:%=%/*.c))))
+# In tools/ and examples/, x_y.c beside x.c is a part of the program x. The programs of DIR also link what
+# they use of DIR/common/*.c.
+stems = $(basename $(call src,$1))
+progs = $(filter-out $(foreach s,$(call stems,$1),$(filter $s_%,$(call stems,$1))),$(call stems,$1))
+parts = $(patsubst %,$B/%.o,$(filter $1_%,$(basename $(wildcard $1_*.c))))
+
+lib_src := $(call src,$(MODULES))
+lib_obj := $(lib_src:%.c=$B/%.o)
+tool_bin := $(addprefix $B/,$(call progs,tools))
+example_bin := $(addprefix $B/,$(call progs,examples))
+unit_bin := $(addprefix $B/,$(call stems,$(MODULES:%=test/%) test/tools test/sim))
+rank_bin := $(addprefix $B/,$(call stems,test/ranks))
+model_bin := $(addprefix $B/,$(call stems,test/model))
+common = $(if $(call src,$(firstword $(subst /, ,$1))/common),$B/$(firstword $(subst /, ,$1))/common.a)
+bench_bin := $(addprefix $B/,$(call stems,bench))
+bench_ucx_bin := $(addprefix $B/,$(call stems,bench/ucx))
+bench_mpi_bin := $(foreach s,$(call stems,bench/mpi),$B/$s-openmpi $B/$s-mpich)
+static_bin := $(filter $B/tools/orielrun,$(tool_bin))
+shared_bin := $(filter-out $(static_bin),$(tool_bin)) $(example_bin) $(bench_bin)
+headers := $(wildcard include/*.h $(MODULES:%=%/*.h) tools/*.h)
+c_files := $(sort $(wildcard $(foreach d,include $(MODULES) tools examples doc sim bench \
+	$(wildcard test test/* */common bench/mpi bench/ucx),$d/*.c $d/*.h)))
+
+# ---- building ----
+# V=1 shows the commands.
+say = $(if $(V),,@printf '  %-5s %s\n' $1 '$@';)
+link = $(call say,LINK)mkdir -p $(@D) && $(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o %.a,$^)
+
+.PHONY: all FORCE
+all: $B/liboriel.a $B/liboriel.so $(tool_bin) $(example_bin)
+
+configure: configure.ac
+	autoconf || { tools/install-deps.sh --check build; exit 1; }
+
+config.mk: configure config.mk.in config.h.in
+	if [ -x config.status ]; then ./config.status --recheck && ./config.status; else \
+		./configure $(CONFIGURE_FLAGS); fi
+	@touch $@ config.h
+
+# These files change only when what they hold does; whatever depends on it is then built again.
+stamp = @mkdir -p $(@D); echo $1 | cmp -s - $@ || echo $1 >$@
+$B/flags: FORCE
+	$(call stamp,'$(CC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) $(ALL_LDFLAGS) $(LIB_LIBS) $(BLAS_LIBS)')
+$B/objects: FORCE
+	$(call stamp,'$(lib_obj)')
+
+$B/%.o: %.c $B/flags config.mk
+	$(call say,CC)mkdir -p $(@D) && $(CC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) $(EXTRA) -MMD -MP -c -o $@ $<
+$B/examples/%.o: EXTRA = $(BLAS_CFLAGS)
+$B/test/model/%.o: EXTRA = -DORIEL_MODEL -Itest/model
+
+.SECONDEXPANSION:
+$B/liboriel.a: $(lib_obj) $B/objects
+	$(call say,AR)rm -f $@ && $(AR) rcs $@ $(lib_obj)
+
+$B/liboriel.so.$(SOVERSION): $(lib_obj) $B/objects oriel.map
+	$(call say,LINK)$(CC) -shared $(ALL_LDFLAGS) -Wl,-soname,$(@F) -Wl,--version-script=oriel.map \
+		-Wl,-z,defs -Wl,-Bsymbolic-functions -o $@ $(lib_obj) $(LIB_LIBS)
+
+$B/liboriel.so: $B/liboriel.so.$(SOVERSION)
+	@ln -sf $(<F) $@
+
+$(addprefix $B/,$(addsuffix /common.a,tools examples bench test)): $B/%/common.a: \
+		$$(addprefix $B/,$$(addsuffix .o,$$(basename $$(call src,$$*/common))))
+	$(call say,AR)rm -f $@ && $(AR) rcs $@ $^
+
+$(shared_bin): $B/%: $B/%.o $$(call parts,$$*) $$(call common,$$*) $B/liboriel.so
+	$(link) -L$B -loriel $(RPATH) $(if $(findstring tp_mlp,$*),$(BLAS_LIBS)) -lm
+$(static_bin): $B/%: $B/%.o $$(call parts,$$*) $$(call common,$$*) $B/liboriel.a
+	$(link) $(LIB_LIBS)
+$(rank_bin): $B/%: $B/%.o $$(call common,$$*) $B/liboriel.a
+	$(link) $(LIB_LIBS)
+# Criterion's process sandbox does not start under the thread sanitizer: test/tsan runs the same tests.
+unit_runner := $(if $(findstring tsan,$B),$B/test/tsan/runner.o)
+$(unit_bin): $B/%: $B/%.o $(unit_runner) $$(call common,$$*) $B/liboriel.a
+	$(link) -lcriterion $(LIB_LIBS)
+$(model_bin): $B/%: $B/%.o
+	$(link)
+$(bench_ucx_bin): $B/%: $B/%.o $$(call common,$$*)
+	$(link) $(UCX_LIBS) -lm
+$(filter %-openmpi,$(bench_mpi_bin)): $B/%-openmpi: %.c $B/flags
+	$(call say,MPICC)mkdir -p $(@D) && mpicc.openmpi -D_GNU_SOURCE -I. -std=gnu11 $(WARN) $(CFLAGS) -MMD -MP -MF $@.d -MT $@ -o $@ $< -lm
+$(filter %-mpich,$(bench_mpi_bin)): $B/%-mpich: %.c $B/flags
+	$(call say,MPICC)mkdir -p $(@D) && mpicc.mpich -D_GNU_SOURCE -I. -std=gnu11 $(WARN) $(CFLAGS) -MMD -MP -MF $@.d -MT $@ -o $@ $< -lm
+
+-include $(wildcard $(foreach d,$(MODULES) tools examples doc bench */common bench/mpi bench/ucx test/*,$B/$d/*.d))
+
+# ---- running ----
+.PHONY: demo deps bench check check-unit check-ranks check-model check-launch check-ucx-new check-san check-soak tests
+deps:
+	@echo "everything is installed"
+
+ORIELRUN := $(if $(HAVE_PMIX_SERVER),$B/tools/orielrun,mpirun --oversubscribe)
+demo: all
+	$(if $(HAVE_PMIX),,$(error the demo needs PMIx, and configure was told --without-pmix))
+	@mkdir -p $B/demo
+	$(ORIELRUN) -n 4 $B/examples/tp_mlp
+	$(ORIELRUN) -n 2 $B/tools/oriel_perf --short
+
+RUN_TESTS := test/run-tests --build $B
+tests: all $(unit_bin) $(rank_bin) $(model_bin)
+check: tests
+	@$(RUN_TESTS) unit model ranks
+check-unit: $(unit_bin)
+	@$(RUN_TESTS) unit
+check-model: $(model_bin)
+	@$(RUN_TESTS) model
+check-ranks: all $(rank_bin)
+	@$(RUN_TESTS) ranks
+check-launch: all $(rank_bin)
+	@$(RUN_TESTS) launch
+check-soak: all $(rank_bin)
+	@$(RUN_TESTS) --table test/ranks/soak ranks
+
+# Built with the system's UCX, run on a newer one.
+UCX_NEW := 1.22
+check-ucx-new: all $(rank_bin) build/ucx-new/$(UCX_NEW)
+	@$(RUN_TESTS) --ucx build/ucx-new --ucx-version $(UCX_NEW) --config ucx,mixed ranks
+build/ucx-new/$(UCX_NEW):
+	rm -rf $(@D)
+	PIP_ROOT_USER_ACTION=ignore python3 -m pip install -q --no-input --target $(@D) --no-deps libucx-cu13==$(UCX_NEW).0
+	@touch $@
+
+# Both builds run even if the first one fails; the closing line counts both.
+check-san:
+	@mkdir -p build; tally=$${TEST_TALLY-build/san.tally}; [ "$${TEST_TALLY+set}" ] || : >$$tally; rc=0; \
+	for san in address,undefined thread; do \
+		TEST_TALLY=$$tally $(MAKE) --no-print-directory SANITIZE=$$san check-unit-and-ranks || rc=1; \
+	done; [ "$${TEST_TALLY+set}" ] || test/run-tests sum $$tally || rc=1; exit $$rc
+.PHONY: check-unit-and-ranks
+check-unit-and-ranks: all $(unit_bin) $(rank_bin)
+	@$(RUN_TESTS) unit ranks
+
+bench: all $(bench_bin) $(bench_ucx_bin) $(bench_mpi_bin)
+	@mkdir -p $B/bench
+	BUILD=$B bench/run
+	@test -s $B/bench/host.json
+
+# ---- looking after the source ----
+.PHONY: loc fmt tidy lint lint-fmt lint-rules cppcheck hdr-check knobs doc
+loc:
+	@for f in $(wildcard coll/*.c); do printf '%5d %s\n' \
+		"$$($(CC) -fpreprocessed -dD -E -P $$f 2>/dev/null | grep -c '[^[:space:]]')" $$f; done
+
+CLANG_FORMAT ?= clang-format-14
+fmt:
+	$(CLANG_FORMAT) -i $(c_files)
+tidy: config.mk
+	clang-tidy --quiet $(lib_src) $(filter tools/% examples/%,$(c_files:%.h=)) -- $(ALL_CPPFLAGS) $(BLAS_CFLAGS) -std=gnu11
+
+lint: lint-fmt lint-rules cppcheck hdr-check $B/doc/knobs.md
+	@diff -u doc/knobs.md $B/doc/knobs.md || { echo 'doc/knobs.md is stale: run "make knobs"'; exit 1; }
+	@echo "lint: clean"
+lint-fmt:
+	@$(CLANG_FORMAT) --dry-run -Werror $(c_files)
+lint-rules:
+	@tools/lint-rules
+cppcheck: config.mk
+	@cppcheck --quiet --std=c11 --enable=warning,portability,performance --inline-suppr --error-exitcode=1 \
+		--suppress=missingInclude --suppress=normalCheckLevelMaxBranches -D_GNU_SOURCE -I. -Iinclude \
+		--include=config.h $(filter-out test/% $(absent),$(filter %.c,$(c_files)))
+hdr-check: config.mk
+	@rc=0; for h in $(filter-out $(absent),$(headers)); do \
+		$(CC) $(ALL_CPPFLAGS) -std=gnu11 -Wall -Wextra -Werror -fsyntax-only -x c -include $$h /dev/null || \
+			{ echo "$$h does not compile alone"; rc=1; }; done; \
+	for h in $(wildcard include/*.h); do for std in c++11 c++20; do \
+		$(CXX) -std=$$std -Wall -Wextra -Wpedantic -Werror -fsyntax-only -x c++ -include $$h /dev/null || \
+			{ echo "$$h does not compile as $$std"; rc=1; }; done; done; exit $$rc
+
+$B/doc/knobs: $B/doc/knobs.o $B/liboriel.a
+	$(link) $(LIB_LIBS)
+$B/doc/knobs.md: $B/doc/knobs
+	@$< >$@
+knobs: $B/doc/knobs.md
+	cp $< doc/knobs.md
+
+doc: $B/doc/knobs.md
+	@sed 's|@VERSION@|$(VERSION)|; s|@OUT@|$B/doc|; s|@README@|$(wildcard README.md)|' doc/Doxyfile.in >$B/doc/Doxyfile
+	doxygen $B/doc/Doxyfile
+	@echo "$B/doc/html/index.html"
+
+# ---- shipping ----
+.PHONY: install uninstall dist distcheck-light clean distclean help
+PC_PRIVATE = $(LIB_LIBS) -pthread
+pages = $(wildcard doc/*.md README.md LICENSE)
+# There only after "make doc".
+man_pages = $(wildcard $B/doc/man/man3/oriel*.3)
+installed = $(addprefix $(libdir)/,liboriel.so.$(VERSION) liboriel.so.$(SOVERSION) liboriel.so liboriel.a pkgconfig/oriel.pc) \
+	$(patsubst include/%,$(includedir)/%,$(wildcard include/*.h)) $(addprefix $(bindir)/,$(notdir $(tool_bin))) \
+	$(addprefix $(docdir)/,$(notdir $(pages))) $(addprefix $(mandir)/man3/,$(notdir $(man_pages)))
+to = '$(DESTDIR)$($1)$2'
+install: all
+	install -d $(call to,bindir) $(call to,libdir,/pkgconfig) $(call to,includedir) $(call to,docdir) $(call to,mandir,/man3)
+	install -m 755 $B/liboriel.so.$(SOVERSION) $(call to,libdir,/liboriel.so.$(VERSION))
+	ln -sf liboriel.so.$(VERSION) $(call to,libdir,/liboriel.so.$(SOVERSION))
+	ln -sf liboriel.so.$(SOVERSION) $(call to,libdir,/liboriel.so)
+	install -m 644 $B/liboriel.a $(call to,libdir)
+	install -m 644 $(wildcard include/*.h) $(call to,includedir)
+	$(if $(tool_bin),install -m 755 $(tool_bin) $(call to,bindir))
+	$(if $(pages),install -m 644 $(pages) $(call to,docdir))
+	$(if $(man_pages),install -m 644 $(man_pages) $(call to,mandir,/man3))
+	sed "s|@prefix@|$(prefix)|; s|@libdir@|$(libdir)|; s|@includedir@|$(includedir)|; s|@VERSION@|$(VERSION)|; \
+		s|@PRIVATE@|$(PC_PRIVATE)|" oriel.pc.in >$(call to,libdir,/pkgconfig/oriel.pc)
+uninstall:
+	rm -f $(foreach f,$(installed),'$(DESTDIR)$f')
+
+# A source archive with configure in it: it builds without autoconf and without git.
+tarball := oriel-$(VERSION)
+dist: configure
+	@mkdir -p build
+	git archive --prefix=$(tarball)/ --add-file=configure -o build/$(tarball).tar.gz HEAD
+	@echo build/$(tarball).tar.gz
+distcheck-light: dist
+	dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && tar -xzf build/$(tarball).tar.gz -C "$$dir" && \
+	cd "$$dir/$(tarball)" && $(MAKE) --no-print-directory all check-unit DEPS=no && \
+	$(MAKE) --no-print-directory install prefix="$$dir/to" && \
+	echo 'int main(void) { return !oriel_version(); }' | $(CC) -include oriel.h -x c - -o "$$dir/prog" \
+		$$(PKG_CONFIG_PATH="$$dir/to/lib/pkgconfig" pkg-config --cflags --libs oriel) && \
+	LD_LIBRARY_PATH="$$dir/to/lib" "$$dir/prog" && $(MAKE) --no-print-directory uninstall prefix="$$dir/to" && \
+	test -z "$$(find "$$dir/to" ! -type d)" && echo "distcheck-light: fine"
+
+clean:
+	rm -rf build
+distclean: clean
+	rm -rf config.mk config.h config.log config.status configure autom4te.cache
+
+help:
+	@sed -n '/^## Targets/,/^## /{/^|/p}' doc/build.md

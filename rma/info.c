@@ -1,0 +1,128 @@
+/*
+ * info.c - what is active, and why: for people, and for oriel_info.
+ */
+#include "rma/comm.h"
+#include "rma/ucx.h"
+#include "rma/win.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+static const char *const names[TP_N] = { "self", "direct", "cma", "staged", "ucx" };
+
+/* kind 0: pool memory, 1: ordinary memory. The same decisions as in win.c. */
+static const char *
+choose(struct peer *p, int kind, const char **why)
+{
+	oriel_ctx *ctx = p->ctx;
+
+	if (p->rank == ctx->boot.rank) {
+		*why = "this rank itself";
+		return "self";
+	}
+	if (p->ctl && p->same_process) {
+		*why = "a rank of the same process";
+		return "direct";
+	}
+	if (p->ctl && kind == 0) {
+		*why = "same node, its pool is mapped here";
+		return "direct";
+	}
+	if (p->ctl && peer_cma(p)) {
+		*why = p->cma_why;
+		return "cma";
+	}
+	if (p->ctl) {
+		*why = p->cma_why;
+		return list_has(ctx->knobs.s.transports, "staged") ? "staged" : "none";
+	}
+	*why = p->why_not;
+	return ctx->ucx ? "ucx" : "none";
+}
+
+int
+oriel_path(oriel_comm *comm, int target, int kind, char *text, size_t cap)
+{
+	const char *name, *why;
+	struct peer *p;
+	int rc = comm_enter(comm);
+
+	if (rc)
+		return rc;
+	if (!text && cap)
+		return fail(ORIEL_EINVAL, "text is NULL and cap is %zu", cap);
+	if (kind != 0 && kind != 1)
+		return fail(ORIEL_EINVAL, "kind %d is neither 0 (pool) nor 1 (ordinary memory)",
+		            kind);
+	rc = comm_peer(comm, target, &p);
+	if (rc)
+		return rc;
+	name = choose(p, kind, &why);
+	if (peer_failed(p))
+		return snprintf(text, cap, "%s (%s); failed: %s", name, why, p->why);
+	return snprintf(text, cap, "%s (%s)", name, why);
+}
+
+struct out {
+	void (*line)(void *arg, const char *text);
+	void *arg;
+};
+
+static void say(struct out *o, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void
+say(struct out *o, const char *fmt, ...)
+{
+	char text[1024];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	o->line(o->arg, text);
+}
+
+static void
+say_knob(void *arg, const char *name, const char *value, const char *origin, const char *def,
+         const char *text)
+{
+	(void)def;
+	say(arg, "knob %s=%s (%s): %s", name, value, origin, text);
+}
+
+int
+oriel_info(oriel_ctx *ctx, void (*line)(void *arg, const char *text), void *arg)
+{
+	struct out o = { line, arg };
+	struct oriel_mem_stats s;
+	int rc = ctx_enter(ctx);
+
+	if (rc)
+		return rc;
+	if (!line)
+		return fail(ORIEL_EINVAL, "line is NULL");
+	say(&o, "version %s", oriel_version());
+	say(&o, "build %s, ucx %s, pmix %s", __VERSION__,
+#if HAVE_UCX
+	    "yes",
+#else
+	    "no",
+#endif
+#if HAVE_PMIX
+	    "yes"
+#else
+	    "no"
+#endif
+	);
+	say(&o, "job %s: rank %d of %d, %d on node %s (%s)", ctx->boot.job, ctx->boot.rank,
+	    ctx->boot.size, ctx->boot.n_local, ctx->boot.host, ctx->boot.launcher);
+	for (int i = 0; i < TP_N; i++)
+		say(&o, "transport %s: %s (%s)", names[i], ctx->tp[i].on ? "on" : "off",
+		    ctx->tp[i].why);
+	rc = oriel_mem_stats(ctx, &s);
+	if (!rc)
+		say(&o,
+		    "pool: %zu slabs of %zu bytes together, %zu in use, %zu at most, %zu retired",
+		    s.slabs, s.reserved_bytes, s.used_bytes, s.peak_bytes, s.retired_bytes);
+	knobs_each(&ctx->knobs, say_knob, &o);
+	return 0;
+}

@@ -1,0 +1,493 @@
+/*
+ * ucx_rma.c - puts, gets and flushes over UCX, and the transport of windows.
+ *
+ * A put or get is posted in parts, a bounded number at a time: UCX would take
+ * any length, but then a sign of life would wait behind gigabytes.
+ *
+ * A put of at most UCX_PUT_MESSAGE_MAX bytes goes as a message where UCX has no
+ * transport with real puts: over TCP a put is a message with an answer anyway,
+ * and a message needs no flush before the signal that follows it. A signal is
+ * always a message; with at most AM_DATA_MAX bytes of data it carries them.
+ */
+#if HAVE_UCX
+#include "rma/ucx_impl.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/*
+ * ---- Operations ----
+ */
+
+static struct ucx_op *
+op_new(struct ucx *u)
+{
+	struct ucx_op *op = u->free_ops;
+
+	if (!op)
+		return malloc(sizeof(*op));
+	u->free_ops = op->next;
+	return op;
+}
+
+void
+ucx_rma_free(struct ucx *u)
+{
+	while (u->free_ops) {
+		struct ucx_op *op = u->free_ops;
+
+		u->free_ops = op->next;
+		free(op);
+	}
+}
+
+/* The caller's buffer is the caller's again. */
+static void
+op_release(struct ucx_op *op, int status)
+{
+	oriel_req *req = op->req;
+
+	op->req = NULL;
+	if (!req)
+		return;
+	if (status)
+		store_relaxed(&req->status, status);
+	add_release(&req->pending, (uint32_t)-1);
+}
+
+static void
+op_end(struct ucx_op *op, int status)
+{
+	struct ucx_peer *p = op->peer;
+
+	if (op->prev)
+		op->prev->next = op->next;
+	else
+		p->ops = op->next;
+	if (op->next)
+		op->next->prev = op->prev;
+	else
+		p->ops_last = op->prev;
+	op_release(op, status);
+	op->next = p->u->free_ops;
+	p->u->free_ops = op;
+	store_release(&p->n_ops, p->n_ops - 1);
+	store_release(&p->ops_done, p->ops ? p->ops->number - 1 : p->ops_begun);
+}
+
+static void
+on_part(void *request, ucs_status_t status, void *arg)
+{
+	struct ucx_op *op = arg;
+	struct ucx_peer *p = op->peer;
+
+	ucp_request_free(request);
+	p->n_parts--;
+	op->parts--;
+	if (status != UCS_OK)
+		ucx_broke(p, status);
+	if (p->closed || p->on_broken) /* the end of the operation is ucx_drop_ops */
+		return;
+	if (!op->parts && op->posted == op->len)
+		op_end(op, 0);
+	if (p->unposted)
+		ucx_ready(p);
+}
+
+static bool
+post_part(struct ucx_peer *p, struct ucx_op *op)
+{
+	ucp_request_param_t param = { .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK |
+		                                      UCP_OP_ATTR_FIELD_USER_DATA,
+		                      .cb.send = on_part,
+		                      .user_data = op };
+	size_t left = op->len - op->posted, n = left < UCX_PART ? left : UCX_PART;
+	char *local = op->local + op->posted;
+	uint64_t remote = op->remote + op->posted;
+	void *r = op->get ? ucp_get_nbx(p->ep, local, n, remote, op->rkey, &param)
+	                  : ucp_put_nbx(p->ep, local, n, remote, op->rkey, &param);
+
+	if (UCS_PTR_IS_ERR(r)) {
+		ucx_broke(p, UCS_PTR_STATUS(r));
+		return false;
+	}
+	if (r) {
+		p->n_parts++;
+		op->parts++;
+	}
+	op->posted += n;
+	return true;
+}
+
+bool
+ucx_post_ops(struct ucx_peer *p)
+{
+	struct ucx_op *op;
+
+	while ((op = p->unposted)) {
+		while (op->posted < op->len && p->n_parts < UCX_PARTS_MAX)
+			if (!post_part(p, op))
+				return false;
+		if (op->posted < op->len)
+			break;
+		p->unposted = op->next;
+		if (!op->get)
+			p->posted++;
+		if (!op->parts)
+			op_end(op, 0);
+	}
+	return true;
+}
+
+int
+ucx_op_issue(struct ucx_peer *p, bool get, ucp_rkey_h rkey, uint64_t remote, void *local,
+             size_t len, oriel_req *req)
+{
+	struct ucx_op *op = op_new(p->u);
+
+	if (!op)
+		return fail(ORIEL_ENOMEM, "no memory for a %s", get ? "get" : "put");
+	*op = (struct ucx_op){ .prev = p->ops_last,
+		               .peer = p,
+		               .number = p->ops_begun + 1,
+		               .get = get,
+		               .local = local,
+		               .remote = remote,
+		               .rkey = rkey,
+		               .len = len,
+		               .req = req };
+	if (p->ops_last)
+		p->ops_last->next = op;
+	else
+		p->ops = op;
+	p->ops_last = op;
+	if (!p->unposted)
+		p->unposted = op;
+	if (!get)
+		p->issued++;
+	store_release(&p->ops_begun, p->ops_begun + 1);
+	store_release(&p->n_ops, p->n_ops + 1);
+	ucx_pump(p);
+	ucx_reap(p->u);
+	return 0;
+}
+
+void
+ucx_drop_ops(struct ucx_peer *p)
+{
+	p->unposted = NULL;
+	while (p->ops && !p->ops->parts)
+		op_end(p->ops, ORIEL_EPEER);
+	for (struct ucx_op *op = p->ops, *next; op; op = next) {
+		next = op->next;
+		if (op->parts)
+			op_release(op, ORIEL_EPEER); /* UCX still names it: memory stays */
+		else
+			op_end(op, ORIEL_EPEER);
+	}
+}
+
+/*
+ * ---- Flush ----
+ */
+
+static void
+flushed(struct ucx_peer *p, ucs_status_t status)
+{
+	p->flushing = false;
+	if (status != UCS_OK) {
+		ucx_broke(p, status);
+		return;
+	}
+	if (p->closed) /* UCX calls a flush that was cut short a success at times */
+		return;
+	store_release(&p->flushed, p->flush_covers);
+	store_relaxed(&p->peer->heard_at, now_ns());
+}
+
+static void
+on_flushed(void *request, ucs_status_t status, void *arg)
+{
+	struct ucx_peer *p = arg;
+
+	ucp_request_free(request);
+	flushed(p, status);
+	ucx_ready(p);
+}
+
+bool
+ucx_start_flush(struct ucx_peer *p)
+{
+	uint64_t want = p->wanted;
+	ucp_request_param_t param = { .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK |
+		                                      UCP_OP_ATTR_FIELD_USER_DATA,
+		                      .cb.send = on_flushed,
+		                      .user_data = p };
+	void *r;
+
+	if (p->queue && p->queue->after > want)
+		want = p->queue->after;
+	if (p->flushing || want <= p->flushed || p->posted < want)
+		return false;
+	p->flush_covers = p->posted;
+	p->flushing = true;
+	r = ucp_ep_flush_nbx(p->ep, &param);
+	if (r && !UCS_PTR_IS_ERR(r))
+		return false;
+	flushed(p, r ? UCS_PTR_STATUS(r) : UCS_OK);
+	return !p->on_broken;
+}
+
+/*
+ * ---- Waits ----
+ */
+
+struct wait {
+	struct ucx_peer *p;
+	const uint32_t *n;
+	uint32_t max;
+	const uint64_t *done; /* a counter, and what it must reach */
+	uint64_t number;
+};
+
+static bool
+has_room(void *arg)
+{
+	struct wait *w = arg;
+
+	return load_acquire(w->n) < w->max;
+}
+
+static bool
+is_done(void *arg)
+{
+	struct wait *w = arg;
+
+	return load_acquire(w->done) >= w->number;
+}
+
+static int
+doomed(void *arg)
+{
+	struct wait *w = arg;
+	struct peer *peer = w->p->peer;
+
+	peer_watch(peer);
+	if (peer_failed(peer))
+		return peer_error(peer);
+	if (load_relaxed(&w->p->closed))
+		return fail(ORIEL_EPEER, "rank %d has ended its context", peer->rank);
+	return 0;
+}
+
+static int
+wait_for(struct wait *w, bool (*ready)(void *arg), uint64_t deadline, const char *what)
+{
+	struct peer *peer = w->p->peer;
+	int rc = ctx_wait(peer->ctx, ready, doomed, w, deadline);
+
+	if (rc == ORIEL_ETIMEDOUT)
+		return fail(rc, "waiting for %s rank %d", what, peer->rank);
+	/* What UCX calls complete is not, if the peer failed meanwhile. */
+	return rc || !peer_failed(peer) ? rc : peer_error(peer);
+}
+
+int
+ucx_wait_room(struct ucx_peer *p, const uint32_t *n, uint32_t max)
+{
+	struct wait w = { .p = p, .n = n, .max = max };
+
+	return wait_for(&w, has_room, ORIEL_FOREVER, "room for one more operation to");
+}
+
+int
+ucx_wait_flushed(struct ucx_peer *p, uint64_t put, uint64_t deadline)
+{
+	struct wait w = { .p = p, .done = &p->flushed, .number = put };
+
+	return wait_for(&w, is_done, deadline, "puts to be complete at");
+}
+
+/* Until the buffers of all puts and gets so far are free. */
+static int
+wait_local(struct ucx_peer *p, uint64_t deadline)
+{
+	struct wait w = { .p = p, .done = &p->ops_done, .number = load_acquire(&p->ops_begun) };
+
+	return wait_for(&w, is_done, deadline, "buffers of operations to");
+}
+
+int
+ucx_quiet(struct peer *to, uint64_t deadline)
+{
+	struct ucx_peer *p = load_acquire(&to->ucx);
+	uint64_t put;
+
+	if (!p)
+		return 0;
+	pthread_mutex_lock(&to->ctx->progress);
+	put = p->issued;
+	if (p->wanted < put)
+		p->wanted = put;
+	ucx_pump(p);
+	ucx_reap(p->u);
+	pthread_mutex_unlock(&to->ctx->progress);
+	return ucx_wait_flushed(p, put, deadline);
+}
+
+/*
+ * ---- The transport ----
+ */
+
+static int
+ucx_attach(oriel_win *win, struct target *t)
+{
+	struct ucx_key_blob *key = t->priv;
+	ucp_rkey_h rkey = NULL;
+	struct ucx_peer *p;
+	ucs_status_t s = UCS_OK;
+	int rc;
+
+	t->priv = NULL;
+	pthread_mutex_lock(&win->ctx->progress);
+	rc = ucx_peer_get(t->peer, &p);
+	if (!rc && key && key->len) {
+		ucx_pump(p); /* makes the endpoint */
+		s = p->ep ? ucp_ep_rkey_unpack(p->ep, key->key, &rkey) : UCS_ERR_UNREACHABLE;
+		ucx_reap(p->u);
+	}
+	pthread_mutex_unlock(&win->ctx->progress);
+	free(key);
+	if (rc)
+		return rc;
+	if (peer_failed(t->peer))
+		return peer_error(t->peer);
+	if (s != UCS_OK || (t->rec.size && !rkey))
+		return fail(ORIEL_ETRANSPORT, "rank %d's window has no usable key: %s",
+		            t->peer->rank, s != UCS_OK ? ucs_status_string(s) : "none was sent");
+	t->priv = rkey;
+	return 0;
+}
+
+static void
+ucx_detach(oriel_win *win, struct target *t)
+{
+	if (!t->priv)
+		return;
+	pthread_mutex_lock(&win->ctx->progress);
+	ucp_rkey_destroy(t->priv);
+	pthread_mutex_unlock(&win->ctx->progress);
+	t->priv = NULL;
+}
+
+static int
+issue(struct target *t, bool get, size_t disp, void *local, size_t len, oriel_req *req)
+{
+	oriel_ctx *ctx = t->peer->ctx;
+	struct ucx_peer *p = load_acquire(&t->peer->ucx);
+	int rc = 0;
+
+	if (load_relaxed(&p->n_ops) >= UCX_OPS_MAX)
+		rc = ucx_wait_room(p, &p->n_ops, UCX_OPS_MAX);
+	if (rc)
+		return rc;
+	pthread_mutex_lock(&ctx->progress);
+	rc = ucx_peer_get(t->peer, &p);
+	if (!rc)
+		rc = ucx_op_issue(p, get, t->priv, t->rec.base + disp, local, len, req);
+	pthread_mutex_unlock(&ctx->progress);
+	return rc;
+}
+
+static void
+req_done(oriel_req *req)
+{
+	if (req)
+		add_release(&req->pending, (uint32_t)-1);
+}
+
+static int
+ucx_put(oriel_win *win, struct target *t, size_t disp, const void *src, size_t len, oriel_req *req)
+{
+	int rc = 0;
+
+	if (len > UCX_PUT_MESSAGE_MAX || (len && win->ctx->ucx->offload))
+		return issue(t, false, disp, (void *)(uintptr_t)src, len, req);
+	if (len)
+		rc = ops_put(t->peer, win->id, disp, src, len);
+	if (!rc)
+		req_done(req);
+	return rc;
+}
+
+static int
+ucx_get(oriel_win *win, struct target *t, size_t disp, void *dst, size_t len, oriel_req *req)
+{
+	int rc = 0;
+
+	if (len && win->ctx->ucx->has_get)
+		return issue(t, true, disp, dst, len, req);
+	if (len)
+		rc = ops_get(t->peer, win->id, disp, dst, len);
+	if (!rc)
+		req_done(req);
+	return rc;
+}
+
+static int
+ucx_put_signal(oriel_win *win, struct target *t, size_t disp, const void *src, size_t len,
+               size_t slot, int add, uint64_t value)
+{
+	int rc;
+
+	if (len <= AM_DATA_MAX)
+		return ops_put_signal(t->peer, win->id, disp, src, len, slot, add, value);
+	rc = issue(t, false, disp, (void *)(uintptr_t)src, len, NULL);
+	return rc ? rc : ops_put_signal(t->peer, win->id, 0, NULL, 0, slot, add, value);
+}
+
+static int
+ucx_flush(oriel_win *win, struct target *t, bool local)
+{
+	struct ucx_peer *p = load_acquire(&t->peer->ucx);
+	uint64_t deadline = ctx_call_deadline(win->ctx), ops;
+	int rc;
+
+	rc = wait_local(p, deadline);
+	if (rc || local)
+		return rc;
+	ops = load_acquire(&p->ops_sent);
+	if (ops == load_relaxed(&p->ops_synced))
+		return ucx_quiet(t->peer, deadline);
+	/* The question is ordered behind all messages and all puts: its answer covers both. */
+	rc = am_sync(t->peer, deadline);
+	if (!rc && load_relaxed(&p->ops_synced) < ops)
+		store_relaxed(&p->ops_synced, ops);
+	return rc;
+}
+
+static int
+ucx_atomic(oriel_win *win, struct target *t, int kind, size_t disp, uint64_t a, uint64_t b,
+           uint64_t *old)
+{
+	return ops_atomic_call(t->peer, win->id, kind, disp, a, b, old);
+}
+
+static int
+ucx_accumulate(oriel_win *win, struct target *t, size_t disp, const void *src, size_t count,
+               int type)
+{
+	return ops_accumulate_call(t->peer, win->id, disp, src, count, type);
+}
+
+const struct transport transport_ucx = { .name = "ucx",
+	                                 .id = TP_UCX,
+	                                 .attach = ucx_attach,
+	                                 .detach = ucx_detach,
+	                                 .put = ucx_put,
+	                                 .get = ucx_get,
+	                                 .put_signal = ucx_put_signal,
+	                                 .flush = ucx_flush,
+	                                 .atomic = ucx_atomic,
+	                                 .accumulate = ucx_accumulate };
+#endif

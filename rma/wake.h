@@ -1,0 +1,75 @@
+/*
+ * wake.h - how a store into a shared slab reaches a thread that sleeps.
+ *
+ * One struct wake a rank, in its control slab. Who is about to sleep counts
+ * itself in sleepers, makes every CPU pass a fence, looks once more, and sleeps
+ * on seq. Who has stored something looks at sleepers, which costs one load of a
+ * line that hardly ever changes, and wakes. Either the sleeper's second look
+ * sees the store or the sender sees the sleeper. The fence is the sleeper's
+ * (membarrier), so that the sender's side stays free of one.
+ *
+ * Where the kernel has no membarrier a wake-up can be lost; sleeps are
+ * therefore never longer than WAKE_MAX_SLEEP_NS.
+ */
+#ifndef RMA_WAKE_H
+#define RMA_WAKE_H
+
+#include "base/atomic.h"
+
+#include <stdbool.h>
+
+#define WAKE_MAX_SLEEP_NS 10000000u
+
+struct wake {
+	uint32_t seq;      /* the futex; whoever wakes adds one */
+	uint32_t sleepers; /* threads of the owner that sleep or are about to */
+	char pad[56];
+};
+
+#ifndef ORIEL_MODEL
+/* Asks the kernel to let fence_all_cpus() of any rank reach this process. False: not supported. */
+bool wake_register(void);
+/* Every running thread of every registered process has passed a full fence. */
+void fence_all_cpus(void);
+/* Sleeps while *word == seen, at most ns. */
+void futex_sleep(uint32_t *word, uint32_t seen, uint64_t ns);
+void futex_wake_all(uint32_t *word);
+#endif
+
+/* Sender: after the store. */
+static inline void
+wake_after_store(struct wake *w)
+{
+	fence_compiler();
+	if (__builtin_expect(load_relaxed(&w->sleepers) != 0, 0)) {
+		add_release(&w->seq, 1);
+		futex_wake_all(&w->seq);
+	}
+}
+
+/* Sleeper, step 1 of 3; then look again, and sleep only if it is still not there. */
+static inline uint32_t
+wake_prepare(struct wake *w)
+{
+	uint32_t seen = load_acquire(&w->seq);
+
+	add_relaxed(&w->sleepers, 1);
+	fence_all_cpus();
+	return seen;
+}
+
+/* Step 2, if the second look found nothing. */
+static inline void
+wake_sleep(struct wake *w, uint32_t seen, uint64_t ns)
+{
+	futex_sleep(&w->seq, seen, ns < WAKE_MAX_SLEEP_NS ? ns : WAKE_MAX_SLEEP_NS);
+}
+
+/* Step 3, always. */
+static inline void
+wake_done(struct wake *w)
+{
+	add_relaxed(&w->sleepers, (uint32_t)-1);
+}
+
+#endif

@@ -1,0 +1,285 @@
+/*
+ * A rank that exercises its bootstrap under any launcher. Every rank runs it:
+ *
+ *   boot            records both ways, missing keys, two contexts, leaving
+ *   boot failure R  rank R kills itself; the others expect to be told within 5 s
+ *   boot lonely R   rank R misses the fence; the others' fence ends in 2 s
+ *   boot size N     expects N ranks (a launcher's N singletons would fail)
+ */
+#include "pmix-boot/boot.h"
+#include "base/atomic.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SECOND UINT64_C(1000000000)
+
+static int rank = -1;
+
+#define CHECK(cond)                                                                                \
+	do {                                                                                       \
+		if (!(cond)) {                                                                     \
+			fprintf(stderr, "boot: rank %d: line %d: %s: %s\n", rank, __LINE__, #cond, \
+			        oriel_detail());                                                   \
+			exit(1);                                                                   \
+		}                                                                                  \
+	} while (0)
+
+/* More than a packet of any launcher's protocol, where the job is small enough for the time. */
+static size_t
+big(const struct boot *b)
+{
+	return b->size <= 16 ? 70000 : 2000;
+}
+
+static void
+fill(unsigned char *p, size_t len, int r, int salt)
+{
+	for (size_t i = 0; i < len; i++)
+		p[i] = (unsigned char)(i * 7 + (size_t)r * 31 + (size_t)salt);
+}
+
+static void
+open_boot(struct boot *b)
+{
+	struct knobs k;
+
+	CHECK(!knobs_load(&k, NULL));
+	log_set_level((int)k.v.log);
+	CHECK(!boot_open(b, NULL, &k));
+	rank = b->rank;
+}
+
+static void
+put_big(struct boot *b, const char *key, int salt)
+{
+	size_t len = big(b) + (size_t)b->rank;
+	unsigned char *p = malloc(len);
+
+	CHECK(p);
+	fill(p, len, b->rank, salt);
+	CHECK(!boot_put(b, key, p, len));
+	free(p);
+}
+
+static void
+get_big(struct boot *b, const char *key, int salt)
+{
+	unsigned char *got = malloc(big(b) + (size_t)b->size), *want = malloc(big(b) + (size_t)b->size);
+
+	CHECK(got && want);
+	for (int i = 0; i < b->size; i++) {
+		int r = (b->rank + i) % b->size;
+		size_t len = big(b) + (size_t)b->size;
+
+		CHECK(!boot_get(b, r, key, got, &len, 10 * SECOND));
+		CHECK(len == big(b) + (size_t)r);
+		fill(want, len, r, salt);
+		CHECK(!memcmp(got, want, len));
+	}
+	free(got);
+	free(want);
+}
+
+static void
+put_place(struct boot *b)
+{
+	CHECK(!boot_put(b, "local", b->local, (size_t)b->n_local * sizeof(int)));
+	CHECK(!boot_put(b, "job", b->job, strlen(b->job) + 1));
+	CHECK(!boot_put(b, "empty", NULL, 0));
+}
+
+/* Node by node, ranks agree about who is on the node; all agree about the job's name. */
+static void
+check_place(struct boot *b)
+{
+	int *local = calloc((size_t)b->size, sizeof(int));
+
+	CHECK(local);
+	for (int r = 0; r < b->size; r++) {
+		size_t len = (size_t)b->size * sizeof(int), empty = 0;
+		bool mine = boot_local_index(b, r) >= 0, theirs = false;
+		char job[sizeof(b->job)];
+
+		CHECK(!boot_get(b, r, "local", local, &len, 10 * SECOND));
+		for (size_t i = 0; i < len / sizeof(int); i++)
+			theirs = theirs || local[i] == b->rank;
+		CHECK(mine == theirs);
+		if (mine)
+			CHECK(len == (size_t)b->n_local * sizeof(int) &&
+			      !memcmp(local, b->local, len));
+		len = sizeof(job);
+		CHECK(!boot_get(b, r, "job", job, &len, 10 * SECOND));
+		CHECK(!strcmp(job, b->job));
+		CHECK(!boot_get(b, r, "empty", NULL, &empty, 10 * SECOND) && empty == 0);
+	}
+	free(local);
+}
+
+static void
+check_errors(struct boot *b)
+{
+	char small[4];
+	size_t len = sizeof(small);
+
+	for (int r = 0; r < b->size; r++) {
+		uint64_t start = now_ns();
+		int rc = boot_get(b, r, "nobody puts this", small, &len, SECOND / 2);
+
+		CHECK(rc == ORIEL_EBOOT || rc == ORIEL_ETIMEDOUT);
+		CHECK(strstr(oriel_detail(), "nobody puts this"));
+		CHECK(now_ns() - start < SECOND);
+	}
+	CHECK(boot_get(b, 0, "big", small, &len, SECOND) == ORIEL_ERANGE);
+	CHECK(len == sizeof(small));
+	CHECK(boot_get(b, b->size, "big", small, &len, SECOND) == ORIEL_ERANK);
+	CHECK(boot_get(b, -1, "big", small, &len, SECOND) == ORIEL_ERANK);
+	CHECK(boot_put(b, "", small, len) == ORIEL_EINVAL);
+}
+
+/* Records of a second round are found as those of the first are. */
+static void
+check_rounds(struct boot *b)
+{
+	int value = 1000 + b->rank, got;
+
+	CHECK(!boot_put(b, "second", &value, sizeof(value)));
+	CHECK(!boot_fence(b, false, 20 * SECOND));
+	for (int r = 0; r < b->size; r++) {
+		size_t len = sizeof(got);
+
+		CHECK(!boot_get(b, r, "second", &got, &len, 10 * SECOND));
+		CHECK(got == 1000 + r);
+	}
+	get_big(b, "big", 1);
+}
+
+static int
+everything(void)
+{
+	struct boot one, two, three;
+	uint64_t t0 = now_ns(), t1, t2, t3;
+
+	open_boot(&one);
+	t1 = now_ns();
+	put_big(&one, "big", 1);
+	put_place(&one);
+	CHECK(!boot_fence(&one, false, 20 * SECOND));
+	t2 = now_ns();
+	get_big(&one, "big", 1);
+	t3 = now_ns();
+	check_place(&one);
+	check_errors(&one);
+	check_rounds(&one);
+
+	/* The same key in a second context is another record. */
+	open_boot(&two);
+	CHECK(strcmp(one.job, two.job));
+	put_big(&two, "big", 2);
+	CHECK(!boot_fence(&two, true, 20 * SECOND));
+	get_big(&two, "big", 2);
+	get_big(&one, "big", 1);
+	CHECK(!boot_leave(&two));
+	get_big(&two, "big", 2);
+	CHECK(boot_fence(&two, false, SECOND) == ORIEL_EBOOT || one.ops == &boot_singleton);
+	CHECK(!boot_fence(&one, false, 20 * SECOND));
+	boot_close(&one);
+	get_big(&two, "big", 2);
+
+	/* PMIx has been finalized: a third context starts it again, where the launcher allows it. */
+	open_boot(&three);
+	put_big(&three, "big", 3);
+	CHECK(!boot_fence(&three, false, 20 * SECOND));
+	get_big(&three, "big", 3);
+	CHECK(!boot_fence(&three, false, 20 * SECOND));
+	if (!rank)
+		printf("boot: %d ranks, %d on the node, %s: open %.1f ms, fence %.1f ms, gets %.1f "
+		       "ms\n",
+		       three.size, three.n_local, three.launcher, (double)(t1 - t0) / 1e6,
+		       (double)(t2 - t1) / 1e6, (double)(t3 - t2) / 1e6);
+	boot_close(&three);
+	boot_close(&two);
+	return 0;
+}
+
+static int told_of = -1;
+
+static void
+told(void *arg, int r, const char *why)
+{
+	(void)arg;
+	(void)why;
+	store_release(&told_of, r);
+}
+
+static int
+failure(int victim)
+{
+	struct boot b;
+	uint64_t until;
+
+	open_boot(&b);
+	b.on_failure = told;
+	CHECK(!boot_watch(&b));
+	CHECK(!boot_fence(&b, false, 20 * SECOND));
+	if (b.rank == victim)
+		raise(SIGKILL);
+	until = deadline_after(5 * SECOND);
+	while (load_acquire(&told_of) < 0 && now_ns() < until)
+		usleep(1000);
+	CHECK(load_acquire(&told_of) == victim);
+	boot_close(&b);
+	return 0;
+}
+
+static int
+lonely(int absent)
+{
+	struct boot b;
+	uint64_t start;
+	int rc;
+
+	open_boot(&b);
+	CHECK(!boot_fence(&b, false, 20 * SECOND));
+	if (b.rank == absent) {
+		sleep(4);
+	} else {
+		start = now_ns();
+		rc = boot_fence(&b, false, SECOND * 3 / 2);
+		CHECK(rc == ORIEL_ETIMEDOUT);
+		CHECK(now_ns() - start < 3 * SECOND);
+		CHECK(boot_fence(&b, false, SECOND) == ORIEL_EBOOT);
+	}
+	boot_close(&b);
+	return 0;
+}
+
+static int
+size(int n)
+{
+	struct boot b;
+
+	open_boot(&b);
+	CHECK(b.size == n);
+	boot_close(&b);
+	return 0;
+}
+
+int
+main(int argc, char **argv)
+{
+	if (argc == 1)
+		return everything();
+	if (argc == 3 && !strcmp(argv[1], "failure"))
+		return failure(atoi(argv[2]));
+	if (argc == 3 && !strcmp(argv[1], "lonely"))
+		return lonely(atoi(argv[2]));
+	if (argc == 3 && !strcmp(argv[1], "size"))
+		return size(atoi(argv[2]));
+	fprintf(stderr, "usage: boot [failure R | lonely R | size N]\n");
+	return 2;
+}
