@@ -501,11 +501,10 @@ spin(struct launch *l, const struct cursor *cur)
 	for (unsigned i = 0; i < SPIN_TIMES; i++) {
 		const uint64_t *word = awaited(cur, c);
 
-		oriel_spin(word, load_relaxed(word), SPIN_ROUNDS);
+		oriel_spin(l->ctx, word, load_relaxed(word), SPIN_ROUNDS);
 		if (can_go(l, cur) || l->error || stir(l))
 			return true;
-		if (l->ctx->has_remote)
-			ctx_progress(l->ctx);
+		ctx_progress(l->ctx);
 	}
 	return false;
 }
