@@ -504,8 +504,7 @@ spin(struct launch *l, const struct cursor *cur)
 		oriel_spin(l->ctx, word, load_relaxed(word), SPIN_ROUNDS);
 		if (can_go(l, cur) || l->error || stir(l))
 			return true;
-		if (l->ctx->has_remote)
-			ctx_progress(l->ctx);
+		ctx_progress(l->ctx);
 	}
 	return false;
 }
