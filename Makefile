@@ -1,7 +1,8 @@
 # Oriel's build; doc/build.md and "make help" say what it offers.
 .DELETE_ON_ERROR:
 .SUFFIXES:
-MAKEFLAGS += --no-builtin-rules
+dry_run := $(findstring n,$(firstword -$(MAKEFLAGS)))
+MAKEFLAGS += -r
 all:
 
 VERSION := $(shell sed -n 's/^\#define ORIEL_VERSION_[A-Z]* //p' include/oriel.h | paste -sd. -)
@@ -31,7 +32,7 @@ deps := $(sort $(foreach g,$(GOALS),$(DEPS_$g)))
 ifneq ($(wildcard config.mk),)
 deps := $(if $(filter deps,$(GOALS)),$(deps),$(filter-out build,$(deps)))
 endif
-ifeq ($(if $(findstring n,$(firstword -$(MAKEFLAGS))),,$(if $(filter no,$(DEPS)),,$(deps))),)
+ifeq ($(if $(dry_run),,$(if $(filter no,$(DEPS)),,$(deps))),)
 else ifneq ($(shell tools/install-deps.sh $(deps) && echo done),done)
 $(error "make $(GOALS)" needs what is listed above)
 endif
@@ -128,7 +129,7 @@ $B/liboriel.so: $B/liboriel.so.$(SOVERSION)
 	@ln -sf $(<F) $@
 
 $(addprefix $B/,$(addsuffix /common.a,tools examples bench test)): $B/%/common.a: \
-		$$(patsubst %.c,$B/%.o,$$(call src,$$*/common))
+		$$(addprefix $B/,$$(addsuffix .o,$$(basename $$(call src,$$*/common))))
 	$(call say,AR)rm -f $@ && $(AR) rcs $@ $^
 
 $(shared_bin): $B/%: $B/%.o $$(call parts,$$*) $$(call common,$$*) $B/liboriel.so
@@ -185,14 +186,14 @@ check-ucx-new: all $(rank_bin) build/ucx-new/$(UCX_NEW)
 	@$(RUN_TESTS) --ucx build/ucx-new --ucx-version $(UCX_NEW) --config ucx,mixed ranks
 build/ucx-new/$(UCX_NEW):
 	rm -rf $(@D)
-	python3 -m pip install -q --no-input --target $(@D) --no-deps libucx-cu13==$(UCX_NEW).0
+	PIP_ROOT_USER_ACTION=ignore python3 -m pip install -q --no-input --target $(@D) --no-deps libucx-cu13==$(UCX_NEW).0
 	@touch $@
 
 # Both builds run even if the first one fails; the closing line counts both.
 check-san:
 	@mkdir -p build; tally=$${TEST_TALLY-build/san.tally}; [ "$${TEST_TALLY+set}" ] || : >$$tally; rc=0; \
 	for san in address,undefined thread; do \
-		TEST_TALLY=$$tally $(MAKE) SANITIZE=$$san check-unit-and-ranks || rc=1; \
+		TEST_TALLY=$$tally $(MAKE) --no-print-directory SANITIZE=$$san check-unit-and-ranks || rc=1; \
 	done; [ "$${TEST_TALLY+set}" ] || test/run-tests sum $$tally || rc=1; exit $$rc
 .PHONY: check-unit-and-ranks
 check-unit-and-ranks: all $(unit_bin) $(rank_bin)
@@ -225,7 +226,7 @@ lint-rules:
 cppcheck: config.mk
 	@cppcheck --quiet --std=c11 --enable=warning,portability,performance --inline-suppr --error-exitcode=1 \
 		--suppress=missingInclude --suppress=normalCheckLevelMaxBranches -D_GNU_SOURCE -I. -Iinclude \
-		--include=config.h $(filter-out test/%,$(filter %.c,$(c_files)))
+		--include=config.h $(filter-out test/% $(absent),$(filter %.c,$(c_files)))
 hdr-check: config.mk
 	@rc=0; for h in $(filter-out $(absent),$(headers)); do \
 		$(CC) $(ALL_CPPFLAGS) -std=gnu11 -Wall -Wextra -Werror -fsyntax-only -x c -include $$h /dev/null || \

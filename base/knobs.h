@@ -26,6 +26,7 @@ enum knob_kind { KNOB_INT, KNOB_SIZE, KNOB_TIME, KNOB_BOOL, KNOB_TEXT };
 	X(pool_slab, KNOB_SIZE, "ORIEL_POOL_SLAB", "64M", "address space of one shared slab of the pool") \
 	X(pool_max, KNOB_SIZE, "ORIEL_POOL_MAX", "1T", "the most address space that the pool's slabs may take") \
 	X(eager_max, KNOB_SIZE, "ORIEL_EAGER_MAX", "8K", "collectives send messages up to this size through scratch, larger ones without a copy") \
+	X(allgather, KNOB_TEXT, "ORIEL_ALLGATHER", "auto", "the AllGather algorithm: auto, ring, bruck or bruck:RADIX") \
 	X(ptracer, KNOB_BOOL, "ORIEL_PTRACER", "yes", "ask the kernel (Yama) to let the node's ranks read and write this process's memory") \
 	X(ft, KNOB_BOOL, "ORIEL_FT", "no", "leave PMIx after start-up, so that launchers do not end the survivors of a failure") \
 	X(recorder, KNOB_TEXT, "ORIEL_RECORDER", "", "directory where the flight recorder's file is kept; empty: in memory only") \

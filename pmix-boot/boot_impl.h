@@ -14,11 +14,7 @@
 
 #include "pmix-boot/boot.h"
 
-#if __has_include("config.h")
-#include "config.h"
-#endif
-
-#if defined(HAVE_PMIX) && HAVE_PMIX
+#ifdef HAVE_PMIX
 #define BOOT_HAS_PMIX 1
 #else
 #define BOOT_HAS_PMIX 0

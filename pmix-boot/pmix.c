@@ -49,7 +49,7 @@ static int
 job_size(const pmix_proc_t *job, uint64_t timeout_ns, int *size)
 {
 	struct fetched v = { 0 };
-	int rc = bootpmix_fetch(job, PMIX_JOB_SIZE, false, timeout_ns, &v);
+	int rc = bootpmix_fetch(job, PMIX_JOB_SIZE, NULL, timeout_ns, &v);
 
 	if (rc)
 		return rc;
@@ -100,7 +100,7 @@ static int
 local_peers(struct boot *b, const pmix_proc_t *job, uint64_t timeout_ns)
 {
 	struct fetched v = { 0 };
-	int rc = bootpmix_fetch(job, PMIX_LOCAL_PEERS, false, timeout_ns, &v);
+	int rc = bootpmix_fetch(job, PMIX_LOCAL_PEERS, NULL, timeout_ns, &v);
 
 	if (rc)
 		return rc;
@@ -119,7 +119,7 @@ host_name(struct boot *b, const pmix_proc_t *me, uint64_t timeout_ns)
 	struct fetched v = { 0 };
 
 	boot_set_host(b);
-	if (bootpmix_fetch(me, PMIX_HOSTNAME, true, timeout_ns, &v))
+	if (bootpmix_fetch(me, PMIX_HOSTNAME, PMIX_OPTIONAL, timeout_ns, &v))
 		return;
 	if (v.kind == FETCHED_TEXT)
 		snprintf(b->host, sizeof(b->host), "%s", (const char *)v.bytes);
@@ -130,6 +130,7 @@ static void
 name_job(struct boot *b, const struct pmix_boot *p)
 {
 	const char *nspace = p->me.nspace, *version = PMIx_Get_version();
+	int len = (int)strcspn(version, ",("); /* "OpenPMIx 4.2.2 (PMIx Standard: ..., ...)" */
 
 	/* The number keeps apart what two contexts of one process name after their job. */
 	if (strlen(nspace) <= 100)
@@ -137,8 +138,9 @@ name_job(struct boot *b, const struct pmix_boot *p)
 	else
 		snprintf(b->job, sizeof(b->job), "%.64s-%016llx.%u", nspace,
 		         (unsigned long long)hash_bytes(0, nspace, strlen(nspace)), p->context);
-	snprintf(b->launcher, sizeof(b->launcher), "%.*s namespace %s",
-	         (int)strcspn(version, ",("), version, nspace);
+	while (len > 0 && version[len - 1] == ' ')
+		len--;
+	snprintf(b->launcher, sizeof(b->launcher), "%.*s, namespace %s", len, version, nspace);
 }
 
 static int
@@ -281,7 +283,9 @@ fetch_round(const struct pmix_boot *p, int rank, unsigned round, uint64_t timeou
 
 	PMIX_LOAD_PROCID(&peer, p->me.nspace, (pmix_rank_t)rank);
 	round_key(p, round, key);
-	rc = bootpmix_fetch(&peer, key, false, timeout_ns, &got);
+	rc = bootpmix_fetch(&peer, key, NULL, timeout_ns, &got);
+	if (rc == ORIEL_EBOOT)
+		rc = bootpmix_fetch(&peer, key, PMIX_GET_REFRESH_CACHE, timeout_ns, &got);
 	if (!rc && got.kind != FETCHED_BYTES)
 		rc = fail(ORIEL_EBOOT, "PMIx: rank %d's records came back as another type", rank);
 	if (rc) {

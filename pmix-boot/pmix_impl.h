@@ -22,8 +22,8 @@ struct fetched {
 	size_t len;
 };
 
-/* optional: only what this process already knows; NOT_FOUND is then EBOOT at once. */
-int bootpmix_fetch(const pmix_proc_t *proc, const char *key, bool optional, uint64_t timeout_ns,
+/* how: NULL, or the one attribute to set, such as PMIX_OPTIONAL. A key that is not there is EBOOT. */
+int bootpmix_fetch(const pmix_proc_t *proc, const char *key, const char *how, uint64_t timeout_ns,
                    struct fetched *out);
 /* *lost: our wait ended before the server's, so that the fence may be pending there. */
 int bootpmix_fence(const pmix_proc_t *all, bool collect, uint64_t timeout_ns, bool *lost);

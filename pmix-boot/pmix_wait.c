@@ -221,7 +221,7 @@ on_registered(pmix_status_t status, size_t id, void *arg)
 }
 
 int
-bootpmix_fetch(const pmix_proc_t *proc, const char *key, bool optional, uint64_t timeout_ns,
+bootpmix_fetch(const pmix_proc_t *proc, const char *key, const char *how, uint64_t timeout_ns,
                struct fetched *out)
 {
 	struct call *c = call_new();
@@ -233,8 +233,8 @@ bootpmix_fetch(const pmix_proc_t *proc, const char *key, bool optional, uint64_t
 	c->proc = *proc;
 	snprintf(c->key, sizeof(c->key), "%s", key);
 	call_add_timeout(c, timeout_ns);
-	if (optional)
-		call_add_true(c, PMIX_OPTIONAL);
+	if (how)
+		call_add_true(c, how);
 	status = PMIx_Get_nb(&c->proc, c->key, c->info, c->n_info, on_value, c);
 	if (!call_wait(c, status, timeout_ns)) {
 		rc = fail(ORIEL_ETIMEDOUT, "PMIx: no answer for key \"%s\" of rank %d in %.3f s",

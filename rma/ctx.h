@@ -84,7 +84,8 @@ struct oriel_ctx {
 	struct table *fails;   /* id -> failure word of a communicator that is not made here yet */
 	struct graves *graves; /* freed handles */
 
-	struct am *am; /* rma/am.h */
+	struct am *am;       /* rma/am.h */
+	struct boxes *boxes; /* plan/chan.h: chan_open, chan_close */
 	struct ucx *ucx;
 	struct transport_state tp[TP_N];
 
@@ -130,8 +131,12 @@ ctx_delay(oriel_ctx *ctx)
 		ctx_delay_slow(ctx);
 }
 
-/* The one place where a wait spins without doing anything else: measured apart from the rest. */
-void oriel_spin(const uint64_t *word, uint64_t seen, unsigned rounds);
+/*
+ * The one place where a wait spins without doing anything else: until the word
+ * changes from seen, a message rings (then ctx_progress is due), or the rounds
+ * are over. Measured apart from the rest.
+ */
+void oriel_spin(const oriel_ctx *ctx, const uint64_t *word, uint64_t seen, unsigned rounds);
 
 static inline void *
 dir_get(const struct peer_dir *d, int rank)

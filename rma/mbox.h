@@ -6,8 +6,9 @@
  * sender, queue), and is written by that sender alone: directly where the
  * slab is mapped, else by the receiver's message handler on its behalf. Message
  * number m (from 0, for ever) uses slot m % MBOX_SLOTS. Its seq word is written
- * last and holds call << MBOX_STEP_BITS | step + 1, which grows for ever and is
- * never reset, so a stale word never matches and a wrong call is recognised.
+ * last and holds call << MBOX_STEP_BITS | step + 1, never reset. The step is the
+ * message's number on the channel (plan/wire.h), so a stale word never matches
+ * and a wrong call is recognised.
  *
  * The sender writes a slot again only after the receiver's credit for its
  * previous use. The credit lies in the reverse mbox, the one that the sender
@@ -51,7 +52,7 @@ struct mbox_ready {
 		uint64_t where; /* address, or offset in the slab */
 		uint64_t key;   /* slab id + 1; 0: where is an address */
 	} buf[MBOX_BUFS];
-	uint64_t pad;
+	uint64_t hash; /* of the call: plan, block size; a sender with another must not write */
 	uint64_t call; /* written last */
 };
 

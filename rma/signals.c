@@ -196,7 +196,7 @@ wait_slow(struct wait *w, uint64_t timeout_ns)
 			return rc;
 	}
 	if (!ctx->crowded && !ctx->has_remote) {
-		oriel_spin(&w->win->signals[w->conds[0].slot], w->seen, SPIN_FIRST);
+		oriel_spin(ctx, &w->win->signals[w->conds[0].slot], w->seen, SPIN_FIRST);
 		if (wait_ready(w))
 			return 0;
 	}

@@ -15,9 +15,11 @@
 #define SPINS_A_CHECK 64 /* rounds between looks at the clock */
 
 __attribute__((noinline)) void
-oriel_spin(const uint64_t *word, uint64_t seen, unsigned rounds)
+oriel_spin(const oriel_ctx *ctx, const uint64_t *word, uint64_t seen, unsigned rounds)
 {
-	while (rounds-- && load_relaxed(word) == seen)
+	const uint64_t *bell = ctx->ctl->doorbell;
+
+	while (rounds-- && load_relaxed(word) == seen && !load_relaxed(bell))
 		cpu_relax();
 }
 

@@ -128,9 +128,17 @@ if [ "$(id -u)" != 0 ]; then
 fi
 
 echo "Installing:$packages" >&2
-# A package list that is there and fresh enough saves the update; if it is not, apt says so by failing.
-if ! apt_install; then
+update()
+{
 	$root apt-get update -q </dev/null >&2 || give_up "apt-get update failed"
+}
+
+# Package lists that are there and fresh enough save the update; if they are not, the install fails.
+if ! ls /var/lib/apt/lists/*Packages* >/dev/null 2>&1; then
+	update
+	apt_install || give_up "apt-get install failed"
+elif ! apt_install; then
+	update
 	apt_install || give_up "apt-get install failed"
 fi
 find_missing quiet && give_up "apt-get installed all, yet something is not found"

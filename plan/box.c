@@ -1,0 +1,305 @@
+#include "plan/box.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct boxes {
+	pthread_mutex_t lock; /* taken with ctx->progress held; nothing is taken under it */
+	struct box *head;
+};
+
+struct chan_line_msg { /* AM_CHAN; the payload follows as data */
+	uint64_t comm;
+	uint64_t meta, seq;
+	uint32_t queue, pad;
+};
+
+struct chan_credit_msg { /* AM_CREDIT */
+	uint64_t comm;
+	uint64_t consumed;
+	uint32_t queue, pad;
+};
+
+struct chan_ready_msg { /* AM_READY; the keys of the buffers follow as data */
+	uint64_t comm;
+	uint64_t call, hash;
+	uint64_t where[MBOX_BUFS];
+	uint32_t key_len[MBOX_BUFS];
+	uint32_t queue;
+};
+
+_Static_assert(sizeof(struct chan_ready_msg) <= AM_HDR_MAX, "fits a message's header");
+_Static_assert(MBOX_BUFS * UCX_KEY_MAX <= AM_DATA_MAX && MBOX_SCRATCH <= AM_DATA_MAX,
+               "fits a message's payload");
+
+int
+chan_open(oriel_ctx *ctx)
+{
+	ctx->boxes = calloc(1, sizeof(*ctx->boxes));
+	if (!ctx->boxes)
+		return fail(ORIEL_ENOMEM, "no memory for the table of mailboxes");
+	pthread_mutex_init(&ctx->boxes->lock, NULL);
+	return 0;
+}
+
+static void
+drop(struct boxes *t, uint64_t comm, bool all)
+{
+	struct box *b, *next;
+
+	pthread_mutex_lock(&t->lock);
+	HASH_ITER(hh, t->head, b, next)
+	{
+		if (all || b->key.comm == comm) {
+			HASH_DEL(t->head, b);
+			free(b);
+		}
+	}
+	pthread_mutex_unlock(&t->lock);
+}
+
+void
+chan_close(oriel_ctx *ctx)
+{
+	if (!ctx->boxes)
+		return;
+	drop(ctx->boxes, 0, true);
+	pthread_mutex_destroy(&ctx->boxes->lock);
+	free(ctx->boxes);
+	ctx->boxes = NULL;
+}
+
+void
+chan_drop_boxes(oriel_comm *comm)
+{
+	drop(comm->ctx->boxes, comm->id, false);
+}
+
+static struct box *
+box_make(struct boxes *t, const struct box_key *key)
+{
+	struct box *b = aligned_alloc(CACHE_LINE, round_up(sizeof(*b), CACHE_LINE));
+
+	if (!b)
+		return NULL;
+	/* Scratch stays as it is: nothing of it is read before it is written. */
+	memset(b, 0, offsetof(struct box, mbox) + offsetof(struct mbox, scratch));
+	b->key = *key;
+	HASH_ADD(hh, t->head, key, sizeof(b->key), b);
+	return b;
+}
+
+static struct box *
+box_find_locked(struct boxes *t, uint64_t comm, int rank, unsigned queue, bool make)
+{
+	const struct box_key key = { .comm = comm, .rank = (uint32_t)rank, .queue = queue };
+	struct box *b;
+
+	HASH_FIND(hh, t->head, &key, sizeof(key), b);
+	return b || !make ? b : box_make(t, &key);
+}
+
+struct box *
+box_find(oriel_ctx *ctx, uint64_t comm, int rank, unsigned queue, bool make)
+{
+	struct box *b;
+
+	pthread_mutex_lock(&ctx->boxes->lock);
+	b = box_find_locked(ctx->boxes, comm, rank, queue, make);
+	pthread_mutex_unlock(&ctx->boxes->lock);
+	return b;
+}
+
+/* The sender broke the rules of the channel: nothing that it sends can be trusted any more. */
+static void
+bad_sender(const struct am_msg *m, const char *what)
+{
+	peer_fail(m->from, false, "it sent a %s that breaks the rules of channels", what);
+}
+
+/* False: the line does not follow from the lines before it, or the slot is still in use. */
+static bool
+deposit(struct box *b, const struct chan_line_msg *h, struct wire w, const void *data)
+{
+	uint64_t slot = b->came % MBOX_SLOTS;
+
+	if (!wire_fresh(h->seq, b->came) || b->came - load_acquire(&b->given) >= MBOX_SLOTS)
+		return false;
+	if (w.len)
+		memcpy(w.kind == WIRE_INLINE ? b->mbox.line[slot].data : b->mbox.scratch[slot],
+		       data, w.len);
+	mbox_publish(&b->mbox, b->came, h->meta, h->seq);
+	b->came++;
+	return true;
+}
+
+void
+chan_on_message(oriel_ctx *ctx, const struct am_msg *m)
+{
+	struct chan_line_msg h;
+	struct wire w;
+	struct box *b;
+	bool good;
+
+	if (m->hdr_len != sizeof(h)) {
+		bad_sender(m, "line");
+		return;
+	}
+	memcpy(&h, m->hdr, sizeof(h));
+	w = wire_unpack(h.meta);
+	if (h.queue >= MBOX_QUEUES || !wire_sane(w) || w.len != m->len) {
+		bad_sender(m, "line");
+		return;
+	}
+	pthread_mutex_lock(&ctx->boxes->lock);
+	b = box_find_locked(ctx->boxes, h.comm, m->from->rank, h.queue, true);
+	good = b && deposit(b, &h, w, m->data);
+	pthread_mutex_unlock(&ctx->boxes->lock);
+	if (!b)
+		peer_fail(m->from, false, "there is no memory for its lines");
+	else if (!good)
+		bad_sender(m, "line");
+	wake_after_store(&ctx->ctl->wake);
+}
+
+/* A credit never comes first, so it makes no mailbox; it may come after the communicator's end. */
+void
+chan_on_credit(oriel_ctx *ctx, const struct am_msg *m)
+{
+	struct chan_credit_msg h;
+	struct box *b;
+
+	if (m->hdr_len != sizeof(h)) {
+		bad_sender(m, "credit");
+		return;
+	}
+	memcpy(&h, m->hdr, sizeof(h));
+	pthread_mutex_lock(&ctx->boxes->lock);
+	b = box_find_locked(ctx->boxes, h.comm, m->from->rank, h.queue, false);
+	if (b)
+		store_release(&b->mbox.credit.consumed, h.consumed);
+	pthread_mutex_unlock(&ctx->boxes->lock);
+	wake_after_store(&ctx->ctl->wake);
+}
+
+static bool
+ready_sane(const struct am_msg *m, struct chan_ready_msg *h)
+{
+	size_t keys = 0;
+
+	if (m->hdr_len != sizeof(*h))
+		return false;
+	memcpy(h, m->hdr, sizeof(*h));
+	for (int i = 0; i < MBOX_BUFS; i++) {
+		if (h->key_len[i] > UCX_KEY_MAX)
+			return false;
+		keys += h->key_len[i];
+	}
+	return h->queue < MBOX_QUEUES && keys == m->len;
+}
+
+void
+chan_on_ready(oriel_ctx *ctx, const struct am_msg *m)
+{
+	const char *keys = m->data;
+	struct chan_ready_msg h;
+	struct box *b;
+
+	if (!ready_sane(m, &h)) {
+		bad_sender(m, "ready");
+		return;
+	}
+	pthread_mutex_lock(&ctx->boxes->lock);
+	b = box_find_locked(ctx->boxes, h.comm, m->from->rank, h.queue, true);
+	for (int i = 0; b && i < MBOX_BUFS; i++) {
+		b->mbox.ready.buf[i].where = h.where[i];
+		b->key_len[i] = h.key_len[i];
+		if (h.key_len[i])
+			memcpy(b->rkey[i], keys, h.key_len[i]);
+		keys += h.key_len[i];
+	}
+	if (b) {
+		b->mbox.ready.hash = h.hash;
+		store_release(&b->mbox.ready.call, h.call);
+	}
+	pthread_mutex_unlock(&ctx->boxes->lock);
+	if (!b)
+		peer_fail(m->from, false, "there is no memory for its mailbox");
+	wake_after_store(&ctx->ctl->wake);
+}
+
+int
+chan_send(struct chan *c, uint64_t meta, uint64_t seq, const void *data, size_t len)
+{
+	const struct chan_line_msg h = {
+		.comm = c->comm->id, .meta = meta, .seq = seq, .queue = c->queue
+	};
+
+	return am_send(c->peer, AM_CHAN, &h, sizeof(h), data, len);
+}
+
+int
+chan_credit(struct chan *c)
+{
+	const struct chan_credit_msg h = { .comm = c->comm->id,
+		                           .consumed = c->seen,
+		                           .queue = c->queue };
+
+	c->credited = c->seen;
+	if (c->box)
+		store_release(&c->box->given, c->seen);
+	if (c->out) {
+		mbox_give_credit(c->out, c->seen);
+		wake_after_store(c->wake);
+		return 0;
+	}
+	return am_send(c->peer, AM_CREDIT, &h, sizeof(h), NULL, 0);
+}
+
+static void
+ready_in_place(struct chan *c, const struct chan_buf buf[MBOX_BUFS], uint64_t call, uint64_t hash)
+{
+	struct mbox_ready *r = &c->out->ready;
+	unsigned slab;
+	size_t off;
+
+	for (int i = 0; i < MBOX_BUFS; i++) {
+		bool pool = buf[i].size &&
+		            pool_find(c->comm->ctx->pool, buf[i].base, buf[i].size, &slab, &off);
+
+		r->buf[i].where = pool ? off : (uintptr_t)buf[i].base;
+		r->buf[i].key = pool ? slab + 1 : 0;
+	}
+	r->hash = hash;
+	store_release(&r->call, call);
+	wake_after_store(c->wake);
+}
+
+int
+chan_ready(struct chan *c, const struct chan_buf buf[MBOX_BUFS], uint64_t call, uint64_t hash)
+{
+	struct chan_ready_msg h = {
+		.comm = c->comm->id, .call = call, .hash = hash, .queue = c->queue
+	};
+	char keys[MBOX_BUFS * UCX_KEY_MAX];
+	size_t used = 0, len;
+	int rc;
+
+	c->ready_told = call;
+	if (c->out) {
+		ready_in_place(c, buf, call, hash);
+		return 0;
+	}
+	for (int i = 0; i < MBOX_BUFS; i++) {
+		if (!buf[i].size)
+			continue;
+		len = UCX_KEY_MAX;
+		rc = ucx_mem_key(c->comm->ctx, buf[i].base, buf[i].size, keys + used, &len);
+		if (rc)
+			return rc;
+		h.where[i] = (uintptr_t)buf[i].base;
+		h.key_len[i] = (uint32_t)len;
+		used += len;
+	}
+	return am_send(c->peer, AM_READY, &h, sizeof(h), keys, used);
+}

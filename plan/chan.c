@@ -1,0 +1,249 @@
+#include "plan/chan.h"
+
+#include "plan/box.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+
+#define PLACE_CHUNK (1u << 20) /* between looks at the failure word */
+
+/* The recorder's counters of a peer: one entry for all channels to it. */
+static struct recorder_peer *
+counters(oriel_ctx *ctx, int world_rank)
+{
+	struct recorder *rec = ctx->rec_out;
+	struct recorder_peer *found = NULL;
+	uint32_t n;
+
+	if (!rec)
+		return NULL;
+	pthread_mutex_lock(&ctx->lock);
+	n = rec->n_peers;
+	for (uint32_t i = 0; i < n && !found; i++)
+		if (rec->peer[i].rank == world_rank)
+			found = &rec->peer[i];
+	if (!found && n < RECORDER_PEERS) {
+		found = &rec->peer[n];
+		found->rank = world_rank;
+		store_release(&rec->n_peers, n + 1);
+	}
+	pthread_mutex_unlock(&ctx->lock);
+	return found;
+}
+
+static int
+use_box(struct chan *c)
+{
+	c->box = box_find(c->comm->ctx, c->comm->id, c->peer->rank, c->queue, true);
+	if (!c->box)
+		return fail(ORIEL_ENOMEM, "no memory for a mailbox for rank %d", c->peer->rank);
+	c->in = &c->box->mbox;
+	return 0;
+}
+
+int
+chan_make(oriel_comm *comm, int rank, unsigned queue, struct chan **out)
+{
+	struct chan *c = calloc(1, sizeof(*c));
+	int rc;
+
+	if (!c)
+		return fail(ORIEL_ENOMEM, "no memory for a channel");
+	c->comm = comm;
+	c->rank = rank;
+	c->queue = queue;
+	rc = comm_peer(comm, rank, &c->peer);
+	if (rc)
+		goto free_chan;
+	if (c->peer->ctl && comm->boxes)
+		c->in = &comm->boxes[(size_t)c->peer->local * MBOX_QUEUES + queue];
+	else
+		rc = use_box(c);
+	if (rc)
+		goto free_chan;
+	c->rec = counters(comm->ctx, c->peer->rank);
+	if (!c->rec)
+		c->rec = &c->uncounted;
+	*out = c;
+	return 0;
+
+free_chan:
+	free(c);
+	return rc;
+}
+
+void
+chan_free(struct chan *c)
+{
+	free(c);
+}
+
+void
+chan_adopt(struct chan *c)
+{
+	struct box *b;
+
+	if (c->heard || c->box)
+		return;
+	b = box_find(c->comm->ctx, c->comm->id, c->peer->rank, c->queue, false);
+	if (b) {
+		c->box = b;
+		c->in = &b->mbox;
+	}
+}
+
+/* The peer's record of the communicator, read in one piece. */
+static bool
+find_record(const struct chan *c, struct comm_rec *copy)
+{
+	const uint64_t id = c->comm->id;
+
+	for (size_t i = 0; i < CTL_COMMS; i++) {
+		const struct comm_rec *r = &c->peer->ctl->comms[(id + i) % CTL_COMMS];
+		uint64_t seen = load_acquire(&r->id);
+
+		if (!seen)
+			return false;
+		if (seen != id)
+			continue;
+		copy->check = r->check;
+		copy->boxes_off = r->boxes_off;
+		copy->boxes_slab = r->boxes_slab;
+		return load_acquire(&r->id) == id;
+	}
+	return false;
+}
+
+bool
+chan_reachable(struct chan *c)
+{
+	struct comm_rec rec;
+
+	return c->connected || !c->peer->ctl || find_record(c, &rec);
+}
+
+int
+chan_connect(struct chan *c)
+{
+	const oriel_comm *comm = c->comm;
+	struct comm_rec rec;
+	void *box;
+	int rc;
+
+	if (c->connected)
+		return 0;
+	if (!c->peer->ctl) {
+		c->connected = true;
+		return 0;
+	}
+	if (!find_record(c, &rec))
+		return 0;
+	if (rec.check != comm->check)
+		return fail(ORIEL_EMISMATCH,
+		            "communicator %016llx is another group on rank %d (%016llx) than on "
+		            "rank %d (%016llx)",
+		            (unsigned long long)comm->id, c->peer->rank,
+		            (unsigned long long)rec.check, comm->ctx->boot.rank,
+		            (unsigned long long)comm->check);
+	if (!rec.boxes_slab) { /* It cannot map this rank's memory, so it expects messages. */
+		c->connected = true;
+		return 0;
+	}
+	rc = peer_map(c->peer, rec.boxes_slab - 1,
+	              rec.boxes_off + ((size_t)comm->ctx->my_local * MBOX_QUEUES + c->queue) *
+	                                      sizeof(struct mbox),
+	              sizeof(struct mbox), &box);
+	if (rc)
+		return fail_in(rc, "mailbox of communicator %016llx", (unsigned long long)comm->id);
+	c->out = box;
+	c->wake = &c->peer->ctl->wake;
+	c->connected = true;
+	return 0;
+}
+
+bool
+chan_can_place(struct chan *c, unsigned dst)
+{
+	if (!c->out)
+		return c->box && c->box->key_len[dst] > 0;
+	return c->in->ready.buf[dst].key || c->peer->same_process || peer_cma(c->peer);
+}
+
+/* Into ordinary memory of another process of the node. */
+static int
+write_process(struct chan *c, uint64_t addr, const char *src, size_t len)
+{
+	struct iovec from, to;
+	ssize_t n;
+
+	while (len) {
+		from.iov_base = (void *)(uintptr_t)src;
+		from.iov_len = len < PLACE_CHUNK ? len : PLACE_CHUNK;
+		to.iov_base = (void *)(uintptr_t)addr;
+		to.iov_len = from.iov_len;
+		if (comm_failed(c->comm))
+			return comm_fail_error(c->comm, comm_failed(c->comm));
+		n = process_vm_writev(c->peer->rec.pid, &from, 1, &to, 1, 0);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return fail_errno(ORIEL_ETRANSPORT, n ? errno : EFAULT,
+			                  "writing %zu bytes into rank %d (process %d)",
+			                  to.iov_len, c->peer->rank, (int)c->peer->rec.pid);
+		src += n;
+		addr += (size_t)n;
+		len -= (size_t)n;
+	}
+	return 0;
+}
+
+static int
+write_mapped(struct chan *c, char *dst, const char *src, size_t len)
+{
+	while (len) {
+		size_t n = len < PLACE_CHUNK ? len : PLACE_CHUNK;
+
+		if (comm_failed(c->comm))
+			return comm_fail_error(c->comm, comm_failed(c->comm));
+		memcpy(dst, src, n);
+		dst += n;
+		src += n;
+		len -= n;
+	}
+	return 0;
+}
+
+int
+chan_place(struct chan *c, unsigned dst, size_t off, const void *src, size_t len)
+{
+	uint64_t where = c->in->ready.buf[dst].where + off;
+	uint64_t key = c->in->ready.buf[dst].key;
+	void *to;
+	int rc;
+
+	if (!c->out) {
+		c->unquiet = true;
+		return ucx_put_key(c->peer, c->box->rkey[dst], c->box->key_len[dst], where, src,
+		                   len);
+	}
+	if (!key && !c->peer->same_process)
+		return write_process(c, where, src, len);
+	to = (void *)(uintptr_t)where;
+	if (key) {
+		rc = peer_map(c->peer, (unsigned)key - 1, where, len, &to);
+		if (rc)
+			return rc;
+	}
+	return write_mapped(c, to, src, len);
+}
+
+int
+chan_quiet(struct chan *c, uint64_t deadline)
+{
+	if (!c->unquiet)
+		return 0;
+	c->unquiet = false;
+	return ucx_quiet(c->peer, deadline);
+}

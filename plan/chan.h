@@ -1,0 +1,93 @@
+/*
+ * chan.h - channels: (communicator, peer, queue), both directions, made on first
+ * contact and kept with the communicator.
+ *
+ * Out: the peer's mailbox for this rank, found through the peer's record of the
+ * communicator in its control slab and mapped; a peer whose memory is not
+ * mapped gets the same lines as messages (AM_CHAN, AM_CREDIT, AM_READY).
+ * In: this rank's mailbox for the peer: in the communicator's array in the
+ * pool, or a private one, which the handlers of those messages fill. A private
+ * mailbox may exist before this rank has made the communicator: the peer may
+ * have made it earlier, and sent.
+ *
+ * Threads: a channel belongs to the thread in the communicator's call. The
+ * handlers touch private mailboxes only, in the order that rma/mbox.h gives to
+ * a sender, and their table under its own lock.
+ */
+#ifndef PLAN_CHAN_H
+#define PLAN_CHAN_H
+
+#include "plan/wire.h"
+#include "rma/am.h"
+#include "rma/comm.h"
+#include "rma/ucx.h"
+
+struct box; /* a private mailbox */
+
+struct chan {
+	struct mbox *in;
+	struct mbox *out;  /* NULL: not connected, or by messages */
+	struct wake *wake; /* the peer's waiters; set if out is */
+	uint64_t sent;     /* messages, ever */
+	uint64_t seen;     /* messages taken in, ever */
+	uint64_t credited; /* of seen, told to the peer */
+	struct recorder_peer *rec;
+	size_t more;     /* where a payload that is marked "more" goes */
+	uint32_t landed; /* batches of the running call */
+	uint32_t expect; /* batches of the running call that its plan waits for */
+	uint64_t ready_told; /* the call that the peer was last told to be ready for */
+	bool connected;
+	bool unquiet; /* ucx may still read sources of puts to it */
+	bool heard;   /* something has come in */
+	struct box *box;
+	oriel_comm *comm;
+	struct peer *peer;
+	int rank; /* peer's in comm */
+	unsigned queue;
+	struct recorder_peer uncounted; /* what rec points to when the recorder is full */
+};
+
+/* Makes the part that needs nothing of the peer. */
+int chan_make(oriel_comm *comm, int rank, unsigned queue, struct chan **out);
+void chan_free(struct chan *c);
+/* Can be connected now: the peer has made the communicator, or is reached by messages. */
+bool chan_reachable(struct chan *c);
+/* Once it is reachable. EMISMATCH: the peer means another group by the same id. */
+int chan_connect(struct chan *c);
+/* The private mailbox, if the peer turns out to send messages though its memory is mapped here. */
+void chan_adopt(struct chan *c);
+
+/* One line by message: out is NULL. */
+int chan_send(struct chan *c, uint64_t meta, uint64_t seq, const void *data, size_t len);
+/* Tells the peer how much was taken in. Connected. */
+int chan_credit(struct chan *c);
+/* Tells the peer that n buffers of this call may be written. Connected. */
+struct chan_buf {
+	void *base;
+	size_t size;
+};
+int chan_ready(struct chan *c, const struct chan_buf buf[MBOX_BUFS], uint64_t call, uint64_t hash);
+
+/*
+ * Zero copy into a buffer that the peer is ready for (in->ready). can_place
+ * false: it can be reached by lines only. place moves len bytes to offset off,
+ * all inside the buffer; the next line, published later, is behind them.
+ */
+bool chan_can_place(struct chan *c, unsigned dst);
+int chan_place(struct chan *c, unsigned dst, size_t off, const void *src, size_t len);
+/* Sources of earlier places are free again. */
+int chan_quiet(struct chan *c, uint64_t deadline);
+
+/* The table of private mailboxes, part of the context. */
+int chan_open(oriel_ctx *ctx);
+void chan_close(oriel_ctx *ctx);
+/* Frees the private mailboxes of a communicator. */
+void chan_drop_boxes(oriel_comm *comm);
+
+static inline bool
+chan_has_credit(const struct chan *c)
+{
+	return mbox_has_credit(c->in, c->sent);
+}
+
+#endif

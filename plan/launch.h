@@ -1,0 +1,82 @@
+/*
+ * launch.h - the executor's inner structures: what one call binds to a plan.
+ *
+ * plan_state hangs off a communicator: channels by (rank, queue), and plans,
+ * each with the channels of its edges. launch lives on the caller's stack for
+ * one call.
+ */
+#ifndef PLAN_LAUNCH_H
+#define PLAN_LAUNCH_H
+
+#include "plan/chan.h"
+#include "plan/plan.h"
+
+struct instance { /* a cached plan and its channels */
+	struct instance *next; /* least recently used last */
+	struct plan *plan;
+	struct chan **chan; /* by edge */
+	size_t bytes;
+	char name[24]; /* for the recorder */
+};
+
+struct plan_state {
+	struct peer_dir chans; /* rank * MBOX_QUEUES + queue */
+	struct instance *cache;
+	size_t bytes;
+	size_t eager; /* messages up to so long go through lines and scratch */
+	/* coll/: what a knob forces, looked up once. */
+	const void *forced;
+	int forced_arg;
+	bool forced_known;
+};
+
+struct cursor { /* of a queue */
+	const struct op *op, *end, *first;
+	size_t moved; /* bytes of a put that takes several lines */
+};
+
+struct launch {
+	oriel_comm *comm;
+	oriel_ctx *ctx;
+	const struct plan *plan;
+	struct chan **chan;
+	uint64_t call;
+	uint64_t hash;
+	size_t block;
+	size_t eager;
+	uint16_t tag;
+	bool large; /* some message may be placed, so all say when they are ready */
+	bool owed;  /* credits or ready words are to be told */
+	unsigned n_queues;
+	int error;   /* found where none can be returned */
+	int culprit; /* world rank, -1: this rank */
+	uint64_t deadline; /* 0: nothing has blocked yet */
+	struct chan_buf buf[MBOX_BUFS];
+	const struct binding *binding;
+	struct recorder_call *rec;
+	struct cursor cur[MBOX_QUEUES];
+};
+
+/* Makes comm->plan if it is not there. */
+int plan_state_get(oriel_comm *comm, struct plan_state **out);
+/* The plan of this rank with its channels, built or from the cache; becomes the first one. */
+int instance_get(oriel_comm *comm, const struct program *program, int arg, struct instance **out);
+
+/* Runs the ops of all queues. launch->culprit is set where it is known. */
+int exec_run(struct launch *l);
+/* Takes in what has arrived of this call; false: launch->error is set. */
+bool exec_pump(struct launch *l, struct chan *c);
+
+/* The channel that op waits for or sends on; NULL if it is local. */
+static inline struct chan *
+launch_chan(const struct launch *l, const struct op *op)
+{
+	return op->kind <= OP_WAIT ? l->chan[op->edge] : NULL;
+}
+
+/* plan/blame.c: errors that say who waits for whom, and what was expected and seen. */
+int blame_wait(struct launch *l, const struct cursor *cur, int code, const char *what);
+int blame_message(struct launch *l, const struct chan *c, uint64_t seq, const char *what);
+int blame_ready(struct launch *l, const struct chan *c);
+
+#endif
