@@ -230,7 +230,7 @@ compare_alone(struct plate *p, size_t *wrong, double *alone_s)
 	if (!cells) {
 		fprintf(stderr, "halo: no memory for the comparison's %zu cells\n",
 		        3 * whole.cells);
-		return ORIEL_ENOMEM;
+		return EXAMPLE_SAID;
 	}
 	err = collect(p, &whole, cells);
 	fill(alone[0], &whole);

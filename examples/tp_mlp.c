@@ -44,6 +44,13 @@ struct mlp {
 	double comm_s, diff, top;
 };
 
+static int
+no_memory(void)
+{
+	fprintf(stderr, "tp_mlp: out of memory\n");
+	return EXAMPLE_SAID;
+}
+
 /* The hidden columns of the ranks before rank. */
 static size_t
 hidden_before(const struct mlp *m, int rank)
@@ -101,9 +108,7 @@ expect(struct mlp *m, double *alone_s)
 	}
 	free(h);
 	free(x);
-	if (!ok)
-		fprintf(stderr, "tp_mlp: no memory for the one-process result\n");
-	return ok ? 0 : ORIEL_ENOMEM;
+	return ok ? 0 : no_memory();
 }
 
 /* Rank 0 computes the answer into a window; each rank gets its rows. */
@@ -264,9 +269,9 @@ static int
 report(struct mlp *m, double took_s, double alone_s)
 {
 	double mine[4] = { m->diff, m->top, took_s, m->comm_s };
-	double *all = calloc((size_t)m->n_ranks, sizeof(mine)), step_s, error, share = 0;
+	double *all = malloc((size_t)m->n_ranks * sizeof(mine)), step_s, error, share = 0;
 	double most[4] = { 0 };
-	int err = all ? oriel_allgather(m->world, mine, all, sizeof(mine)) : ORIEL_ENOMEM;
+	int err = all ? oriel_allgather(m->world, mine, all, sizeof(mine)) : no_memory();
 	bool good;
 
 	for (int r = 0; r < m->n_ranks && !err; r++) {
@@ -298,20 +303,21 @@ static int
 check_agreement(struct mlp *m)
 {
 	uint64_t mine[4] = { m->file[0].type, m->file[0].rows, m->file[0].cols, m->file[1].cols };
-	uint64_t *all = calloc((size_t)m->n_ranks, sizeof(mine));
-	int err = all ? oriel_allgather(m->world, mine, all, sizeof(mine)) : ORIEL_ENOMEM;
+	uint64_t *all = malloc((size_t)m->n_ranks * sizeof(mine));
+	int err = all ? oriel_allgather(m->world, mine, all, sizeof(mine)) : no_memory();
 
 	for (int r = 0; r < m->n_ranks && !err; r++)
 		if (memcmp(all + (size_t)r * 4, mine, sizeof(mine))) {
 			fprintf(stderr, "tp_mlp: ranks %d and %d have read different matrices\n",
 			        m->me, r);
-			err = ORIEL_EMISMATCH;
+			err = EXAMPLE_SAID;
+			break;
 		}
 	free(all);
 	if (!err && m->file[1].cols < (size_t)m->n_ranks) {
 		fprintf(stderr, "tp_mlp: %zu hidden columns are too few for %d ranks\n",
 		        m->file[1].cols, m->n_ranks);
-		err = ORIEL_EINVAL;
+		err = EXAMPLE_SAID;
 	}
 	return err;
 }
@@ -322,11 +328,11 @@ read_files(struct mlp *m)
 	int err = 0;
 
 	if (!m->opt.file[0] && m->me == 0 && mlp_write_samples(&m->opt, MLP_DEMO_DIR))
-		return ORIEL_EINVAL;
+		return EXAMPLE_SAID;
 	if (!m->opt.file[0])
 		err = oriel_barrier(m->world);
 	if (!err && mlp_read(&m->opt, m->file))
-		err = ORIEL_EINVAL;
+		err = EXAMPLE_SAID;
 	return err ? err : check_agreement(m);
 }
 

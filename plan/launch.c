@@ -357,7 +357,5 @@ plan_run(oriel_comm *comm, const struct program *program, int arg, const struct 
 	l.comm = comm;
 	l.call = ++comm->n_calls;
 	l.culprit = -1;
-	if (unlikely(comm_failed(comm)))
-		return comm_fail_error(comm, comm_failed(comm));
 	return run_begun(&l, program, arg, b);
 }

@@ -31,7 +31,7 @@ alloc_buffer(struct perf *p, size_t len, char **buffer)
 		v = aligned_alloc(64, all);
 		if (!v) {
 			fprintf(stderr, "oriel_perf: no memory for a buffer of %zu bytes\n", all);
-			return ORIEL_ENOMEM;
+			return PERF_SAID;
 		}
 	} else {
 		int err = oriel_mem_alloc(p->ctx, all, 64, &v);
@@ -67,8 +67,10 @@ open_buffers(struct perf *p)
 		gathers |= perf_tests[i].collective && perf_tests[i].max &&
 		           options_selects(&p->opt, &perf_tests[i]);
 	p->votes = calloc((size_t)p->n_ranks, sizeof(*p->votes));
-	if (!p->votes)
-		return ORIEL_ENOMEM;
+	if (!p->votes) {
+		fprintf(stderr, "oriel_perf: no memory for %d votes\n", p->n_ranks);
+		return PERF_SAID;
+	}
 	err = alloc_buffer(p, len, &p->base);
 	if (!err && (p->origin || p->target || gathers))
 		err = alloc_buffer(p, p->opt.max, &p->src);
@@ -184,8 +186,11 @@ run_size(struct session *s, const struct perf_test *t, size_t bytes)
 
 	report_progress(p, t->name, bytes);
 	if (p->opt.check && t->check) {
-		int err = t->check(p, t, bytes, &bad);
+		/* The destination is covered only when the last timed puts have ended. */
+		int err = oriel_barrier(p->world);
 
+		if (!err)
+			err = t->check(p, t, bytes, &bad);
 		if (!err)
 			err = perf_any(p, bad, &bad);
 		if (err || bad)
@@ -276,7 +281,7 @@ main(int argc, char **argv)
 	if (!err)
 		return bad;
 	/* EABORTED only repeats what the rank that aborted has said. */
-	if (err != ORIEL_EABORTED)
+	if (err != ORIEL_EABORTED && err != PERF_SAID)
 		fprintf(stderr, "oriel_perf: rank %d: %s: %s\n", p->me, oriel_strerror(err),
 		        oriel_detail());
 	if (p->world)

@@ -13,6 +13,9 @@
 #include <stdlib.h>
 #include <time.h>
 
+/* An error that has been printed where it was found; beside Oriel's own codes. */
+#define EXAMPLE_SAID (-1000)
+
 static inline double
 now_s(void)
 {
@@ -53,7 +56,7 @@ give_up(oriel_ctx *ctx, const char *program, int err)
 		return 1;
 	}
 	/* EABORTED only repeats what the rank that aborted has said. */
-	if (err != ORIEL_EABORTED)
+	if (err != ORIEL_EABORTED && err != EXAMPLE_SAID)
 		fprintf(stderr, "%s: rank %d: %s: %s\n", program, oriel_comm_rank(world),
 		        oriel_strerror(err), oriel_detail());
 	oriel_comm_abort(world);

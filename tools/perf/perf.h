@@ -34,6 +34,9 @@
 #define PERF_REPEATS_MAX 15
 #define PERF_SIZES_MAX 64
 
+/* An error that has been printed where it was found; beside Oriel's own codes. */
+#define PERF_SAID (-1000)
+
 /* Signal slots. */
 enum { PERF_PING, PERF_ACK, PERF_COUNT, PERF_SLOTS };
 
