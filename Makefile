@@ -64,7 +64,7 @@ RPATH = -Wl,-rpath,'$$ORIGIN/..:$$ORIGIN/$(shell realpath -m --relative-to='$(bi
 # ---- sources: every file of a folder, less what needs something that is not there ----
 absent := $(if $(HAVE_UCX),,rma/ucx% test/rma/ucx% bench/ucx/%) \
 	$(if $(HAVE_PMIX),,pmix-boot/pmix% test/pmix-boot/pmix%) \
-	$(if $(HAVE_PMIX_SERVER),,tools/orielrun% test/tools/orielrun%) $(if $(HAVE_BLAS),,examples/tp_mlp%)
+	$(if $(HAVE_PMIX_SERVER),,tools/orielrun% test/tools/orielrun%) $(if $(HAVE_BLAS),$(if $(HAVE_JSON),,examples/tp_mlp%),examples/tp_mlp%)
 src = $(filter-out $(absent),$(sort $(wildcard $(1:%=%/*.c))))
 # In tools/ and examples/, x_y.c beside x.c is a part of the program x. The programs of DIR also link what
 # they use of DIR/common/*.c.
@@ -102,19 +102,19 @@ configure: configure.ac
 
 config.mk: configure config.mk.in config.h.in
 	if [ -x config.status ]; then ./config.status --recheck && ./config.status; else \
-		./configure $(CONFIGURE_FLAGS); fi
+		./configure $(CONFIGURE_FLAGS); fi || { tools/install-deps.sh --check build; exit 1; }
 	@touch $@ config.h
 
 # These files change only when what they hold does; whatever depends on it is then built again.
 stamp = @mkdir -p $(@D); echo $1 | cmp -s - $@ || echo $1 >$@
 $B/flags: FORCE
-	$(call stamp,'$(CC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) $(ALL_LDFLAGS) $(LIB_LIBS) $(BLAS_LIBS)')
+	$(call stamp,'$(CC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) $(ALL_LDFLAGS) $(LIB_LIBS) $(BLAS_LIBS) $(JSON_LIBS)')
 $B/objects: FORCE
 	$(call stamp,'$(lib_obj)')
 
 $B/%.o: %.c $B/flags config.mk
 	$(call say,CC)mkdir -p $(@D) && $(CC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) $(EXTRA) -MMD -MP -c -o $@ $<
-$B/examples/%.o: EXTRA = $(BLAS_CFLAGS)
+$B/examples/%.o: EXTRA = $(BLAS_CFLAGS) $(JSON_CFLAGS)
 $B/test/model/%.o: EXTRA = -DORIEL_MODEL -Itest/model
 
 .SECONDEXPANSION:
@@ -133,7 +133,7 @@ $(addprefix $B/,$(addsuffix /common.a,tools examples bench test)): $B/%/common.a
 	$(call say,AR)rm -f $@ && $(AR) rcs $@ $^
 
 $(shared_bin): $B/%: $B/%.o $$(call parts,$$*) $$(call common,$$*) $B/liboriel.so
-	$(link) -L$B -loriel $(RPATH) $(if $(findstring tp_mlp,$*),$(BLAS_LIBS)) -lm
+	$(link) -L$B -loriel $(RPATH) $(if $(findstring tp_mlp,$*),$(BLAS_LIBS) $(JSON_LIBS)) -lm
 $(static_bin): $B/%: $B/%.o $$(call parts,$$*) $$(call common,$$*) $B/liboriel.a
 	$(link) $(LIB_LIBS)
 $(rank_bin): $B/%: $B/%.o $$(call common,$$*) $B/liboriel.a
@@ -197,11 +197,11 @@ check-san:
 	done; [ "$${TEST_TALLY+set}" ] || test/run-tests sum $$tally || rc=1; exit $$rc
 .PHONY: check-unit-and-ranks
 check-unit-and-ranks: all $(unit_bin) $(rank_bin)
-	@$(RUN_TESTS) unit ranks
+	@$(RUN_TESTS) --max-ranks 4 unit ranks
 
 bench: all $(bench_bin) $(bench_ucx_bin) $(bench_mpi_bin)
 	@mkdir -p $B/bench
-	BUILD=$B bench/run
+	bench/run --build $B
 	@test -s $B/bench/host.json
 
 # ---- looking after the source ----
@@ -214,7 +214,7 @@ CLANG_FORMAT ?= clang-format-14
 fmt:
 	$(CLANG_FORMAT) -i $(c_files)
 tidy: config.mk
-	clang-tidy --quiet $(lib_src) $(filter tools/% examples/%,$(c_files:%.h=)) -- $(ALL_CPPFLAGS) $(BLAS_CFLAGS) -std=gnu11
+	clang-tidy --quiet $(lib_src) $(filter tools/% examples/%,$(c_files:%.h=)) -- $(ALL_CPPFLAGS) $(BLAS_CFLAGS) $(JSON_CFLAGS) -std=gnu11
 
 lint: lint-fmt lint-rules cppcheck hdr-check $B/doc/knobs.md
 	@diff -u doc/knobs.md $B/doc/knobs.md || { echo 'doc/knobs.md is stale: run "make knobs"'; exit 1; }

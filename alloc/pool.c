@@ -21,8 +21,8 @@ struct pool_slab {
 /* What pool_find reads: immutable, ascending by base. */
 struct view {
 	struct view *older; /* readers may still be in it; freed with the pool */
-	unsigned n;
-	struct {
+	size_t n;
+	struct view_entry {
 		uintptr_t base;
 		const struct slab *slab;
 	} e[];
@@ -167,11 +167,11 @@ slab_free(struct pool_slab *s)
 static int
 view_with(struct view *old, const struct slab *slab, struct view **out)
 {
-	unsigned n = old ? old->n : 0, at = 0;
+	size_t n = old ? old->n : 0, at = 0;
 	struct view *v = malloc(sizeof(*v) + (n + 1) * sizeof(v->e[0]));
 
 	if (!v)
-		return fail(ORIEL_ENOMEM, "no memory for an index of %u slabs", n + 1);
+		return fail(ORIEL_ENOMEM, "no memory for an index of %zu slabs", n + 1);
 	while (at < n && old->e[at].base < (uintptr_t)slab->base)
 		at++;
 	if (n) {
@@ -450,21 +450,20 @@ bool
 pool_find(const struct pool *p, const void *ptr, size_t len, unsigned *slab_id, size_t *offset)
 {
 	const struct view *v = load_acquire(&p->view);
+	const struct view_entry *e;
 	uintptr_t addr = (uintptr_t)ptr;
-	const struct slab *slab;
-	unsigned lo = 0;
 
-	if (!v || addr < v->e[0].base)
+	if (!v)
 		return false;
-	/* The last slab that starts at or before addr is in [lo, lo + n). */
-	for (unsigned n = v->n; n > 1; n -= n / 2)
-		if (v->e[lo + n / 2].base <= addr)
-			lo += n / 2;
-	slab = v->e[lo].slab;
-	if (!range_inside(addr - v->e[lo].base, len, slab->size))
+	/* The last slab that starts at or before addr is in [e, e + n). */
+	e = v->e;
+	for (size_t n = v->n; n > 1; n -= n / 2)
+		e += e[n / 2].base <= addr ? n / 2 : 0;
+	/* Below the first slab the offset wraps: beyond any size. */
+	if (!range_inside(addr - e->base, len, e->slab->size))
 		return false;
-	*slab_id = slab->id;
-	*offset = addr - v->e[lo].base;
+	*slab_id = e->slab->id;
+	*offset = addr - e->base;
 	return true;
 }
 
@@ -510,7 +509,7 @@ pool_check(struct pool *p)
 	/* With nothing out, each slab is one free block. */
 	assert(p->stats.allocations || p->stats.retired_bytes ||
 	       sum.blocks[TLSF_FREE] == p->stats.slabs);
-	for (unsigned i = 1; v && i < v->n; i++)
+	for (size_t i = 1; v && i < v->n; i++)
 		assert(v->e[i - 1].base + v->e[i - 1].slab->size <= v->e[i].base);
 	pthread_mutex_unlock(&p->lock);
 }

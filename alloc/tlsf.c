@@ -247,12 +247,11 @@ join_next(struct tlsf *t, struct tlsf_block *b)
 	block_delete(t, gone);
 }
 
+/* Also right where rounding up wraps around: the offset is then beyond any size. */
 static bool
 fits(const struct tlsf_block *b, size_t size, size_t align)
 {
-	uintptr_t addr = round_up(b->addr, align);
-
-	return addr >= b->addr && range_inside(addr - b->addr, size, b->size);
+	return range_inside(round_up(b->addr, align) - b->addr, size, b->size);
 }
 
 static struct tlsf_block *

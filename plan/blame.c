@@ -16,25 +16,39 @@ name_call(const struct launch *l, char *text, size_t cap)
 	         (unsigned long long)l->comm->id, l->block, l->ctx->boot.rank);
 }
 
-/* What the peer says that it does on this communicator, or nothing. */
+/* The peer's last call on the communicator, as its recorder has it; NULL if it is not mapped here. */
+static const struct recorder_call *
+peers_call(const struct launch *l, const struct chan *c)
+{
+	const struct recorder *r = c->peer->ctl ? &c->peer->ctl->recorder : NULL;
+	const struct recorder_call *best = NULL;
+
+	for (int i = 0; r && i < RECORDER_CALLS; i++) {
+		const struct recorder_call *e = &r->call[i];
+
+		if (load_acquire(&e->number) && load_relaxed(&e->comm) == l->comm->id &&
+		    (!best || load_relaxed(&e->number) > load_relaxed(&best->number)))
+			best = e;
+	}
+	return best;
+}
+
+/* For a message: what the peer says that it does. The peer goes on meanwhile. */
 static void
 name_peers_call(const struct launch *l, const struct chan *c, char *text, size_t cap)
 {
-	const struct recorder *r = c->peer->ctl ? &c->peer->ctl->recorder : NULL;
-	struct recorder_call best = { .number = 0 };
+	const struct recorder_call *e = peers_call(l, c);
+	uint64_t name[sizeof(e->name) / sizeof(uint64_t)];
 
 	text[0] = '\0';
-	for (int i = 0; r && i < RECORDER_CALLS; i++) {
-		struct recorder_call e = r->call[i];
-
-		if (e.comm == l->comm->id && e.number > best.number &&
-		    e.number == load_acquire(&r->call[i].number))
-			best = e;
-	}
-	if (best.number)
-		snprintf(text, cap, "; rank %d's last call there is %llu, %.*s of %llu bytes a block",
-		         c->peer->rank, (unsigned long long)best.call, (int)sizeof(best.name) - 1,
-		         best.name, (unsigned long long)best.bytes);
+	if (!e)
+		return;
+	for (unsigned i = 0; i < ARRAY_SIZE(name); i++)
+		name[i] = load_relaxed((const uint64_t *)(const void *)e->name + i);
+	snprintf(text, cap, "; rank %d's last call there is %llu, %.*s of %llu bytes a block",
+	         c->peer->rank, (unsigned long long)load_relaxed(&e->call),
+	         (int)sizeof(name) - 1, (const char *)name,
+	         (unsigned long long)load_relaxed(&e->bytes));
 }
 
 static const char *

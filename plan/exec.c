@@ -11,8 +11,8 @@
 
 #include <string.h>
 
-#define SPIN_ROUNDS 256 /* looks at the awaited word between looks at everything else */
-#define SPIN_TIMES 16   /* of those, before ctx_wait takes over */
+#define SPIN_ROUNDS 1000 /* looks at the awaited word between looks at everything else */
+#define SPIN_TIMES 16    /* of those, before ctx_wait takes over */
 
 /* A buffer is cyclic as far as copies are concerned; the plan has checked the others. */
 static inline void
@@ -92,10 +92,12 @@ count_up(uint64_t *counter)
 	store_relaxed(counter, load_relaxed(counter) + 1);
 }
 
+/* A communicator in its last call leaves debts: the peer's mailbox may be gone when it would be
+ * paid. */
 static inline bool
 owes_credit(const struct chan *c)
 {
-	return c->seen - c->credited >= MBOX_SLOTS / 2;
+	return c->seen - c->credited >= MBOX_SLOTS / 2 && likely(!c->comm->closing);
 }
 
 static inline bool
@@ -109,7 +111,8 @@ static bool
 other_call(struct launch *l, struct chan *c, uint64_t seq)
 {
 	if (mbox_seq_call(seq) > l->call && c->landed >= c->expect)
-		return true; /* The peer is done with this call, and so is this rank with the peer. */
+		return true; /* The peer is done with this call, and so is this rank with the peer.
+		              */
 	l->error = blame_message(l, c, seq,
 	                         mbox_seq_call(seq) > l->call ? "is ahead" : "was left over");
 	return false;
@@ -210,7 +213,8 @@ send_line(struct launch *l, struct chan *c, struct wire w, const struct chan_buf
 
 	if (likely(c->out)) {
 		if (w.len)
-			take(w.kind == WIRE_INLINE ? c->out->line[slot].data : c->out->scratch[slot],
+			take(w.kind == WIRE_INLINE ? c->out->line[slot].data
+			                           : c->out->scratch[slot],
 			     src, off, w.len);
 		ctx_delay(l->ctx);
 		mbox_publish(c->out, c->sent, wire_pack(w), seq);
@@ -500,12 +504,14 @@ spin(struct launch *l, const struct cursor *cur)
 		return false;
 	for (unsigned i = 0; i < SPIN_TIMES; i++) {
 		const uint64_t *word = awaited(cur, c);
+		uint64_t seen = load_relaxed(word);
 
-		oriel_spin(l->ctx, word, load_relaxed(word), SPIN_ROUNDS);
+		/* Looked at before the question, so that what comes after it ends the spinning. */
+		if (!can_go(l, cur) && !l->error)
+			oriel_spin(l->ctx, word, seen, SPIN_ROUNDS);
 		if (can_go(l, cur) || l->error || stir(l))
 			return true;
-		if (l->ctx->has_remote)
-			ctx_progress(l->ctx);
+		ctx_progress(l->ctx);
 	}
 	return false;
 }

@@ -16,7 +16,7 @@ struct instance { /* a cached plan and its channels */
 	struct plan *plan;
 	struct chan **chan; /* by edge */
 	size_t bytes;
-	char name[24]; /* for the recorder */
+	uint64_t name[3]; /* text, in the words that the recorder stores */
 };
 
 struct plan_state {
@@ -56,6 +56,10 @@ struct launch {
 	struct recorder_call *rec;
 	struct cursor cur[MBOX_QUEUES];
 };
+
+_Static_assert(sizeof(((struct instance *)0)->name) == sizeof(((struct recorder_call *)0)->name) &&
+                       offsetof(struct recorder_call, name) % sizeof(uint64_t) == 0,
+               "the name can be stored word by word");
 
 /* Makes comm->plan if it is not there. */
 int plan_state_get(oriel_comm *comm, struct plan_state **out);

@@ -75,7 +75,11 @@ struct boot {
 int boot_open(struct boot *b, const struct oriel_bootstrap *user, const struct knobs *k);
 /* Copied. A second value of a key replaces the first. EINVAL: a bad key. */
 int boot_put(struct boot *b, const char *key, const void *value, size_t len);
-/* After an error (ETIMEDOUT, EBOOT) no later fence of b can succeed. */
+/*
+ * Returns when every rank has called it. (Under Slurm the first one of a process
+ * waits only for the ranks of the node; gets from other nodes then wait, within
+ * their timeout, for the record.) After an error no later fence of b succeeds.
+ */
 int boot_fence(struct boot *b, bool collect, uint64_t timeout_ns);
 /*
  * *len: capacity in, length out. ERANK; ERANGE: the value is longer than *len;

@@ -245,6 +245,21 @@ publish(struct pmix_boot *p)
 	return 0;
 }
 
+/*
+ * Slurm's fence without data ends, unless its mpi.conf says PMIxFenceBarrier, as
+ * soon as the ranks of this node are there. That will do for a process's first
+ * fence: a get from another node then waits for that rank's records. Later ones
+ * must bring the data along: of a rank that was asked before, Slurm knows only
+ * what it knew then.
+ */
+static bool
+must_collect(const struct pmix_boot *p)
+{
+	static const char slurm[] = "slurm.";
+
+	return !strncmp(p->me.nspace, slurm, sizeof(slurm) - 1) && (p->context || p->rounds);
+}
+
 static int
 pmix_fence(struct boot *b, bool collect, uint64_t timeout_ns)
 {
@@ -263,7 +278,8 @@ pmix_fence(struct boot *b, bool collect, uint64_t timeout_ns)
 	else
 		rc = publish(p);
 	if (!rc)
-		rc = bootpmix_fence(&all, collect, timeout_ns, &process.fence_lost);
+		rc = bootpmix_fence(&all, collect || must_collect(p), timeout_ns,
+		                    &process.fence_lost);
 	pthread_mutex_unlock(&process.fence);
 	if (rc)
 		return rc;
@@ -284,7 +300,8 @@ fetch_round(const struct pmix_boot *p, int rank, unsigned round, uint64_t timeou
 	PMIX_LOAD_PROCID(&peer, p->me.nspace, (pmix_rank_t)rank);
 	round_key(p, round, key);
 	rc = bootpmix_fetch(&peer, key, NULL, timeout_ns, &got);
-	if (rc == ORIEL_EBOOT)
+	/* Servers keep what they once fetched of a rank, from before its later rounds. */
+	if (rc == ORIEL_EBOOT && (p->context || round))
 		rc = bootpmix_fetch(&peer, key, PMIX_GET_REFRESH_CACHE, timeout_ns, &got);
 	if (!rc && got.kind != FETCHED_BYTES)
 		rc = fail(ORIEL_EBOOT, "PMIx: rank %d's records came back as another type", rank);

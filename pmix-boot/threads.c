@@ -1,180 +1,149 @@
 #include "pmix-boot/threads.h"
-
-#include "base/base.h"
+#include "pmix-boot/boot_impl.h"
 
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-struct value {
-	struct value *next;
-	int rank;
-	size_t len;
-	char key[64];
-	char bytes[];
-};
-
-struct rank_arg { /* what a rank's functions are called with */
-	struct threads_boot *boot;
-	int rank;
+struct thread_rank {
+	struct threads_boot *tb;
+	struct records records;
+	size_t fenced; /* bytes of records that the others see */
 };
 
 struct threads_boot {
-	pthread_mutex_t lock;
-	pthread_cond_t changed;
 	int n;
-	struct value *values;
-	int arrived;     /* at the running fence */
-	uint64_t fences; /* complete ones */
-	char job[64];
 	int *local;
-	struct rank_arg *args;
+	char job[64];
+	pthread_mutex_t lock; /* guards what follows */
+	pthread_cond_t fence_ended;
+	int arrived;
+	uint64_t fences; /* that have ended */
+	struct thread_rank *ranks;
 };
-
-static struct timespec
-until(uint64_t timeout_ns)
-{
-	uint64_t t = deadline_after(timeout_ns);
-	uint64_t s = t / 1000000000u;
-
-	/* time_t need not hold "for ever". */
-	if (s > 1u << 30)
-		s = 1u << 30;
-	return (struct timespec){ .tv_sec = (time_t)s, .tv_nsec = (long)(t % 1000000000u) };
-}
-
-static struct value *
-find(struct threads_boot *b, int rank, const char *key)
-{
-	for (struct value *v = b->values; v; v = v->next)
-		if (v->rank == rank && !strcmp(v->key, key))
-			return v;
-	return NULL;
-}
 
 static int
 threads_put(void *arg, const char *key, const void *value, size_t len)
 {
-	struct rank_arg *a = arg;
-	struct value *v;
+	struct thread_rank *r = arg;
+	int rc;
 
-	if (strlen(key) >= sizeof(v->key))
-		return fail(ORIEL_EINVAL, "key \"%s\" is too long", key);
-	v = malloc(sizeof(*v) + len);
-	if (!v)
-		return fail(ORIEL_ENOMEM, "no memory for a value of %zu bytes", len);
-	v->rank = a->rank;
-	v->len = len;
-	strcpy(v->key, key);
-	memcpy(v->bytes, value, len);
-	pthread_mutex_lock(&a->boot->lock);
-	v->next = a->boot->values; /* a later put of the same key is found first */
-	a->boot->values = v;
-	pthread_cond_broadcast(&a->boot->changed);
-	pthread_mutex_unlock(&a->boot->lock);
-	return 0;
+	pthread_mutex_lock(&r->tb->lock);
+	rc = records_put(&r->records, key, value, len);
+	pthread_mutex_unlock(&r->tb->lock);
+	return rc;
+}
+
+static void
+end_fence(struct threads_boot *tb)
+{
+	for (int i = 0; i < tb->n; i++)
+		tb->ranks[i].fenced = tb->ranks[i].records.len;
+	tb->arrived = 0;
+	tb->fences++;
+	pthread_cond_broadcast(&tb->fence_ended);
 }
 
 static int
 threads_fence(void *arg, uint64_t timeout_ns)
 {
-	struct threads_boot *b = ((struct rank_arg *)arg)->boot;
-	struct timespec end = until(timeout_ns);
-	uint64_t mine;
-	int err = 0;
+	struct thread_rank *r = arg;
+	struct threads_boot *tb = r->tb;
+	uint64_t deadline = deadline_after(timeout_ns), fence;
+	struct timespec ts = { .tv_sec = (time_t)(deadline / 1000000000),
+		               .tv_nsec = (long)(deadline % 1000000000) };
+	int rc = 0;
 
-	pthread_mutex_lock(&b->lock);
-	mine = b->fences;
-	if (++b->arrived == b->n) {
-		b->arrived = 0;
-		b->fences++;
-		pthread_cond_broadcast(&b->changed);
-	}
-	while (b->fences == mine && !err)
-		err = pthread_cond_timedwait(&b->changed, &b->lock, &end);
-	if (b->fences == mine) {
-		b->arrived--;
-		pthread_mutex_unlock(&b->lock);
-		return fail(ORIEL_ETIMEDOUT, "fence: not all %d ranks came", b->n);
-	}
-	pthread_mutex_unlock(&b->lock);
-	return 0;
+	pthread_mutex_lock(&tb->lock);
+	fence = tb->fences;
+	if (++tb->arrived == tb->n)
+		end_fence(tb);
+	while (tb->fences == fence && !rc)
+		rc = deadline == ORIEL_FOREVER ?
+		             pthread_cond_wait(&tb->fence_ended, &tb->lock) :
+		             pthread_cond_timedwait(&tb->fence_ended, &tb->lock, &ts);
+	if (tb->fences != fence)
+		rc = 0;
+	else
+		rc = fail(ORIEL_ETIMEDOUT, "%d of %d threads came to the fence in %.3f s",
+		          tb->arrived--, tb->n, (double)timeout_ns / 1e9);
+	pthread_mutex_unlock(&tb->lock);
+	return rc;
 }
 
 static int
 threads_get(void *arg, int rank, const char *key, void *value, size_t *len, uint64_t timeout_ns)
 {
-	struct threads_boot *b = ((struct rank_arg *)arg)->boot;
-	struct timespec end = until(timeout_ns);
-	struct value *v;
-	int err = 0;
+	struct threads_boot *tb = ((struct thread_rank *)arg)->tb;
+	struct records visible = { 0 };
+	const void *found;
+	size_t found_len;
+	int rc;
 
-	if (rank < 0 || rank >= b->n)
-		return fail(ORIEL_ERANK, "rank %d: the job has ranks 0 to %d", rank, b->n - 1);
-	pthread_mutex_lock(&b->lock);
-	while (!(v = find(b, rank, key)) && !err)
-		err = pthread_cond_timedwait(&b->changed, &b->lock, &end);
-	if (v && v->len <= *len) {
-		memcpy(value, v->bytes, v->len);
-		*len = v->len;
-	}
-	pthread_mutex_unlock(&b->lock);
-	if (!v)
-		return fail(ORIEL_ETIMEDOUT, "rank %d has not put \"%s\"", rank, key);
-	if (v->len > *len)
-		return fail(ORIEL_EBOOT, "\"%s\" of rank %d has %zu bytes, there is room for %zu",
-		            key, rank, v->len, *len);
-	return 0;
+	(void)timeout_ns;
+	if (rank < 0 || rank >= tb->n)
+		return fail(ORIEL_ERANK, "key \"%s\" of rank %d of %d", key, rank, tb->n);
+	pthread_mutex_lock(&tb->lock);
+	visible.bytes = tb->ranks[rank].records.bytes;
+	visible.len = tb->ranks[rank].fenced;
+	if (records_find(&visible, key, &found, &found_len))
+		rc = boot_copy_out(rank, key, found, found_len, value, len);
+	else
+		rc = boot_no_key(rank, key);
+	pthread_mutex_unlock(&tb->lock);
+	return rc;
 }
 
 int
 threads_boot_create(int n, struct threads_boot **out)
 {
-	static uint64_t jobs; /* a name for each, also in one process */
-	struct threads_boot *b = calloc(1, sizeof(*b));
+	static unsigned ordinal;
+	struct threads_boot *tb;
 	pthread_condattr_t attr;
 
-	if (b) {
-		b->local = calloc((size_t)n, sizeof(*b->local));
-		b->args = calloc((size_t)n, sizeof(*b->args));
+	if (n < 1)
+		return fail(ORIEL_EINVAL, "%d ranks as threads", n);
+	tb = calloc(1, sizeof(*tb));
+	if (!tb)
+		return fail(ORIEL_ENOMEM, "the bootstrap of %d threads", n);
+	tb->local = calloc((size_t)n, sizeof(*tb->local));
+	tb->ranks = calloc((size_t)n, sizeof(*tb->ranks));
+	if (!tb->local || !tb->ranks) {
+		free(tb->local);
+		free(tb->ranks);
+		free(tb);
+		return fail(ORIEL_ENOMEM, "the bootstrap of %d threads", n);
 	}
-	if (!b || !b->local || !b->args) {
-		if (b)
-			free(b->local);
-		free(b);
-		return fail(ORIEL_ENOMEM, "no memory for %d ranks", n);
-	}
-	b->n = n;
+	tb->n = n;
 	for (int i = 0; i < n; i++) {
-		b->local[i] = i;
-		b->args[i] = (struct rank_arg){ b, i };
+		tb->local[i] = i;
+		tb->ranks[i] = (struct thread_rank){ .tb = tb };
 	}
-	snprintf(b->job, sizeof(b->job), "threads.%d.%llu", (int)getpid(),
-	         (unsigned long long)__atomic_add_fetch(&jobs, 1, __ATOMIC_RELAXED));
-	pthread_mutex_init(&b->lock, NULL);
+	snprintf(tb->job, sizeof(tb->job), "threads-%d-%llx.%u", (int)getpid(),
+	         (unsigned long long)now_ns(), __atomic_fetch_add(&ordinal, 1, __ATOMIC_RELAXED));
+	pthread_mutex_init(&tb->lock, NULL);
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&b->changed, &attr);
+	pthread_cond_init(&tb->fence_ended, &attr);
 	pthread_condattr_destroy(&attr);
-	*out = b;
+	*out = tb;
 	return 0;
 }
 
 int
-threads_boot_table(struct threads_boot *b, int rank, struct oriel_bootstrap *table)
+threads_boot_table(struct threads_boot *tb, int rank, struct oriel_bootstrap *table)
 {
-	if (rank < 0 || rank >= b->n)
-		return fail(ORIEL_ERANK, "rank %d of %d", rank, b->n);
+	if (rank < 0 || rank >= tb->n)
+		return fail(ORIEL_ERANK, "the table of rank %d of %d threads", rank, tb->n);
 	*table = (struct oriel_bootstrap){
-		.arg = &b->args[rank],
+		.arg = &tb->ranks[rank],
 		.rank = rank,
-		.size = b->n,
-		.n_local = b->n,
-		.local = b->local,
-		.job = b->job,
+		.size = tb->n,
+		.n_local = tb->n,
+		.local = tb->local,
+		.job = tb->job,
 		.put = threads_put,
 		.fence = threads_fence,
 		.get = threads_get,
@@ -183,19 +152,15 @@ threads_boot_table(struct threads_boot *b, int rank, struct oriel_bootstrap *tab
 }
 
 void
-threads_boot_destroy(struct threads_boot *b)
+threads_boot_destroy(struct threads_boot *tb)
 {
-	if (!b)
+	if (!tb)
 		return;
-	while (b->values) {
-		struct value *v = b->values;
-
-		b->values = v->next;
-		free(v);
-	}
-	pthread_mutex_destroy(&b->lock);
-	pthread_cond_destroy(&b->changed);
-	free(b->local);
-	free(b->args);
-	free(b);
+	for (int i = 0; i < tb->n; i++)
+		records_free(&tb->ranks[i].records);
+	pthread_cond_destroy(&tb->fence_ended);
+	pthread_mutex_destroy(&tb->lock);
+	free(tb->local);
+	free(tb->ranks);
+	free(tb);
 }

@@ -283,10 +283,13 @@ oriel_comm_free(oriel_comm *comm)
 	n = load_relaxed(&comm->n_windows);
 	if (n)
 		rc = fail(ORIEL_EBUSY, "%d windows of the communicator are not freed", n);
+	comm->closing = true;
 	rc = comm_agree(comm, rc, "oriel_comm_free");
 	/* A rank that still has windows keeps it on all; a failure of a peer does not. */
-	if (n || rc == ORIEL_EBUSY)
+	if (n || rc == ORIEL_EBUSY) {
+		comm->closing = false;
 		return rc;
+	}
 	comm_put(comm);
 	return rc;
 }

@@ -50,6 +50,8 @@ struct oriel_comm {
 	uint64_t n_wins;  /* windows ever made on it */
 	uint64_t n_children;
 	int n_windows; /* live */
+	bool closing; /* its last call: nothing may be written to a peer that the call does not wait
+	                 for */
 
 	uint64_t *fail; /* failure word: in the control slab's record if there is one */
 	uint64_t fail_private;

@@ -23,12 +23,11 @@ flush_one(oriel_win *win, int target, bool local)
 	struct target *t;
 	int rc;
 
-	if (likely(win && win->magic == WIN_MAGIC && *win->ctx->alive && !win->ctx->expelled &&
-	           (unsigned)target < (unsigned)win->comm->size)) {
+	if (likely(win_live(win) && (unsigned)target < (unsigned)win->comm->size)) {
 		t = dir_get(&win->targets, target);
 		return t ? flush_target(win, t, local) : 0; /* never talked to it */
 	}
-	rc = win_target(win, target, &t);
+	rc = win_target_slow(win, target, &t);
 	return rc ? rc : flush_target(win, t, local);
 }
 

@@ -35,13 +35,13 @@ ctx_enter(const oriel_ctx *ctx)
 		return fail(ORIEL_EHANDLE, "context is NULL");
 	if (ctx->magic != CTX_MAGIC)
 		return fail(ORIEL_EHANDLE, "%p is not a live context", (const void *)ctx);
-	if (!*ctx->alive)
+	if (likely(load_relaxed(ctx->alive)))
+		return 0;
+	if (ctx->rec.pid != getpid())
 		return fail(ORIEL_EFORK, "the context belongs to process %d, this is its child %d",
 		            (int)ctx->rec.pid, (int)getpid());
-	if (load_relaxed(&ctx->expelled))
-		return fail(ORIEL_EEXPELLED, "rank %d gave this rank up",
-		            (int)load_relaxed(&ctx->ctl->expelled_by) - 1);
-	return 0;
+	return fail(ORIEL_EEXPELLED, "rank %d gave this rank up",
+	            (int)load_relaxed(&ctx->ctl->expelled_by) - 1);
 }
 
 void
@@ -467,7 +467,7 @@ ctx_destroy(oriel_ctx *ctx)
 	table_free(ctx->fails);
 	free_graves(ctx->graves);
 	if (ctx->alive)
-		munmap((void *)(uintptr_t)ctx->alive, 4096);
+		munmap(ctx->alive, 4096);
 	pthread_mutex_destroy(&ctx->lock);
 	pthread_mutex_destroy(&ctx->progress);
 	pthread_mutex_destroy(&ctx->peers_lock);

@@ -56,7 +56,7 @@ enum transport_id { TP_SELF = 0, TP_DIRECT, TP_CMA, TP_STAGED, TP_UCX, TP_N };
 struct oriel_ctx {
 	/* Hot: read by every call. */
 	uint64_t magic;
-	const uint64_t *alive; /* on a page that a fork wipes */
+	uint64_t *alive; /* on a page that a fork wipes; 0: forked, or expelled */
 	bool expelled;
 	bool has_remote;     /* some ranks of the job are reached through ucx only */
 	bool crowded;        /* the node has more ranks than CPUs: spinning only hurts */
@@ -141,9 +141,10 @@ void oriel_spin(const oriel_ctx *ctx, const uint64_t *word, uint64_t seen, unsig
 static inline void *
 dir_get(const struct peer_dir *d, int rank)
 {
-	void **c = load_acquire(&d->chunk[rank / DIR_CHUNK]);
+	unsigned r = (unsigned)rank;
+	void **c = load_acquire(&d->chunk[r / DIR_CHUNK]);
 
-	return c ? load_acquire(&c[rank % DIR_CHUNK]) : NULL;
+	return c ? load_acquire(&c[r % DIR_CHUNK]) : NULL;
 }
 int dir_init(struct peer_dir *d, int size);
 /* Publishes entry for rank; the caller holds the directory's lock (ctx->lock, peers_lock). */

@@ -111,6 +111,7 @@ tick(struct helper *h, uint64_t now)
 	add_release(&ctx->ctl->heartbeat, 1);
 	if (load_acquire(&ctx->ctl->expelled_by) && !ctx->expelled) {
 		store_relaxed(&ctx->expelled, true);
+		store_relaxed(ctx->alive, 0);
 		wake_after_store(&ctx->ctl->wake);
 	}
 	check_local(h, now, overslept);

@@ -33,22 +33,36 @@ copy(void *dst, const void *src, size_t len)
 		memcpy(dst, src, len);
 }
 
-int
-oriel_put(oriel_win *win, int target, size_t disp, const void *src, size_t len)
+/* All checks, and everything that is not a copy to memory that is mapped here. */
+static __attribute__((noinline)) int
+move(oriel_win *win, int target, size_t disp, void *local, size_t len, bool is_put)
 {
 	struct target *t;
 	int rc = win_target(win, target, &t);
 
-	if (unlikely(rc))
+	if (rc)
 		return rc;
-	if (unlikely(!range_inside(disp, len, t->size)))
+	if (!range_inside(disp, len, t->size))
 		return range_error(t, target, disp, len);
-	if (unlikely(!len))
+	if (!len)
 		return 0;
-	if (unlikely(!src))
-		return null_error("src", len);
-	if (unlikely(!t->base))
-		return t->tp->put(win, t, disp, src, len, NULL);
+	if (!local)
+		return null_error(is_put ? "src" : "dst", len);
+	if (t->base) {
+		memcpy(is_put ? t->base + disp : local, is_put ? local : t->base + disp, len);
+		return 0;
+	}
+	return is_put ? t->tp->put(win, t, disp, local, len, NULL)
+	              : t->tp->get(win, t, disp, local, len, NULL);
+}
+
+int
+oriel_put(oriel_win *win, int target, size_t disp, const void *src, size_t len)
+{
+	struct target *t = win_met(win, target);
+
+	if (unlikely(!t || !t->base || !src || !range_inside(disp, len, t->size)))
+		return move(win, target, disp, (void *)(uintptr_t)src, len, true);
 	copy(t->base + disp, src, len);
 	return 0;
 }
@@ -56,19 +70,10 @@ oriel_put(oriel_win *win, int target, size_t disp, const void *src, size_t len)
 int
 oriel_get(oriel_win *win, int target, size_t disp, void *dst, size_t len)
 {
-	struct target *t;
-	int rc = win_target(win, target, &t);
+	struct target *t = win_met(win, target);
 
-	if (unlikely(rc))
-		return rc;
-	if (unlikely(!range_inside(disp, len, t->size)))
-		return range_error(t, target, disp, len);
-	if (unlikely(!len))
-		return 0;
-	if (unlikely(!dst))
-		return null_error("dst", len);
-	if (unlikely(!t->base))
-		return t->tp->get(win, t, disp, dst, len, NULL);
+	if (unlikely(!t || !t->base || !dst || !range_inside(disp, len, t->size)))
+		return move(win, target, disp, dst, len, false);
 	copy(dst, t->base + disp, len);
 	return 0;
 }

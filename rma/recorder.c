@@ -23,8 +23,7 @@ struct out {
 	void *arg;
 };
 
-static void __attribute__((format(printf, 2, 3)))
-say(const struct out *out, const char *fmt, ...)
+static void __attribute__((format(printf, 2, 3))) say(const struct out *out, const char *fmt, ...)
 {
 	char text[400];
 	va_list ap;
@@ -172,8 +171,8 @@ read_recorder(int fd, const char *file, struct recorder *r)
 	if (rc)
 		return rc;
 	if (head.magic != CTL_MAGIC)
-		return fail(ORIEL_EINVAL, "%s is not a flight recorder (magic %016" PRIx64 ")", file,
-		            head.magic);
+		return fail(ORIEL_EINVAL, "%s is not a flight recorder (magic %016" PRIx64 ")",
+		            file, head.magic);
 	if (head.version != CTL_VERSION)
 		return fail(ORIEL_EINVAL, "%s is of version %" PRIu32 ", this library reads %d",
 		            file, head.version, CTL_VERSION);
@@ -200,8 +199,7 @@ oriel_recorder_read(const char *file, void (*line)(void *arg, const char *text),
 	if (fd < 0)
 		return fail_errno(ORIEL_ETRANSPORT, errno, "opening %s", file);
 	r = malloc(sizeof(*r));
-	rc = r ? read_recorder(fd, file, r)
-	       : fail(ORIEL_ENOMEM, "no memory for a flight recorder");
+	rc = r ? read_recorder(fd, file, r) : fail(ORIEL_ENOMEM, "no memory for a flight recorder");
 	if (!rc) {
 		say(&out, "rank %" PRId32 " of %" PRId32 ", process %" PRId32 " on %s, job %s",
 		    r->rank, r->size, r->pid, clean(r->host, sizeof(r->host)),

@@ -69,7 +69,6 @@ wait_sleep(oriel_ctx *ctx, bool (*ready)(void *arg), void *arg, uint64_t now, ui
 
 	if (!ready(arg))
 		wake_sleep(w, seen, deadline - now);
-	wake_done(w);
 }
 
 int

@@ -1,10 +1,11 @@
 /*
  * wake.h - how a store into a shared slab reaches a thread that sleeps.
  *
- * One struct wake a rank, in its control slab. Who is about to sleep counts
- * itself in sleepers, makes every CPU pass a fence, looks once more, and sleeps
- * on seq. Who has stored something looks at sleepers, which costs one load of a
- * line that hardly ever changes, and wakes. Either the sleeper's second look
+ * One struct wake a rank, in its control slab. Who is about to sleep says so in
+ * asleep, makes every CPU pass a fence, looks once more, and sleeps on seq. Who
+ * has stored something looks at asleep, which costs one load of a line that
+ * hardly ever changes; if it is set it takes it back, so that one of many
+ * senders makes the system call, and wakes. Either the sleeper's second look
  * sees the store or the sender sees the sleeper. The fence is the sleeper's
  * (membarrier), so that the sender's side stays free of one.
  *
@@ -21,8 +22,9 @@
 #define WAKE_MAX_SLEEP_NS 10000000u
 
 struct wake {
-	uint32_t seq;      /* the futex; whoever wakes adds one */
-	uint32_t sleepers; /* threads of the owner that sleep or are about to */
+	uint32_t seq;    /* the futex; whoever wakes adds one */
+	uint32_t asleep; /* 1: threads of the owner sleep or are about to; whoever wakes them resets
+	                    it */
 	char pad[56];
 };
 
@@ -41,35 +43,28 @@ static inline void
 wake_after_store(struct wake *w)
 {
 	fence_compiler();
-	if (__builtin_expect(load_relaxed(&w->sleepers) != 0, 0)) {
+	if (__builtin_expect(load_relaxed(&w->asleep) != 0, 0) && swap_acquire(&w->asleep, 0)) {
 		add_release(&w->seq, 1);
 		futex_wake_all(&w->seq);
 	}
 }
 
-/* Sleeper, step 1 of 3; then look again, and sleep only if it is still not there. */
+/* Sleeper, step 1 of 2; then look again, and go on to step 2 only if it is still not there. */
 static inline uint32_t
 wake_prepare(struct wake *w)
 {
 	uint32_t seen = load_acquire(&w->seq);
 
-	add_relaxed(&w->sleepers, 1);
+	store_relaxed(&w->asleep, 1);
 	fence_all_cpus();
 	return seen;
 }
 
-/* Step 2, if the second look found nothing. */
+/* Step 2. Returns for no reason, too: look again. */
 static inline void
 wake_sleep(struct wake *w, uint32_t seen, uint64_t ns)
 {
 	futex_sleep(&w->seq, seen, ns < WAKE_MAX_SLEEP_NS ? ns : WAKE_MAX_SLEEP_NS);
-}
-
-/* Step 3, always. */
-static inline void
-wake_done(struct wake *w)
-{
-	add_relaxed(&w->sleepers, (uint32_t)-1);
 }
 
 #endif

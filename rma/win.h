@@ -93,17 +93,32 @@ extern const struct transport transport_cma, transport_staged, transport_ucx;
 
 int win_target_slow(oriel_win *win, int target, struct target **t);
 
+/* A live window of a live context of this process. */
+static inline bool
+win_live(const oriel_win *win)
+{
+	return win && win->magic == WIN_MAGIC && load_relaxed(win->ctx->alive);
+}
+
+/* The target's entry if all is well and it has been met before; else NULL, and win_target_slow()
+ * says what it is. */
+static inline struct target *
+win_met(oriel_win *win, int target)
+{
+	struct target *t;
+
+	if (unlikely(!win_live(win) || (unsigned)target >= (unsigned)win->comm->size))
+		return NULL;
+	t = dir_get(&win->targets, target);
+	return likely(t && !peer_failed(t->peer)) ? t : NULL;
+}
+
 /* The target's entry, made if needed; all checks of handle and rank. */
 static inline int
 win_target(oriel_win *win, int target, struct target **t)
 {
-	if (likely(win && win->magic == WIN_MAGIC && *win->ctx->alive && !win->ctx->expelled &&
-	           (unsigned)target < (unsigned)win->comm->size)) {
-		*t = dir_get(&win->targets, target);
-		if (likely(*t && !peer_failed((*t)->peer)))
-			return 0;
-	}
-	return win_target_slow(win, target, t);
+	*t = win_met(win, target);
+	return likely(*t != NULL) ? 0 : win_target_slow(win, target, t);
 }
 
 /* EHANDLE, EFORK, EEXPELLED. */

@@ -18,7 +18,9 @@ build   autoconf         cmd:autoconf
 build   pkg-config       cmd:pkg-config
 build   libucx-dev       pc:ucx|hdr:ucp/api/ucp.h
 build   libpmix-dev      pc:pmix|hdr:pmix.h
+build   uthash-dev       hdr:uthash.h
 build   libopenblas-dev  pc:openblas|hdr:cblas.h
+build   libjson-c-dev    pc:json-c|hdr:json-c/json.h
 check   python3          cmd:python3
 check   libcriterion-dev hdr:criterion/criterion.h
 check   iproute2         cmd:ip
@@ -36,7 +38,6 @@ bench   libmpich-dev     cmd:mpicc.mpich
 bench   ucx-utils        cmd:ucx_perftest
 bench   valgrind         cmd:valgrind
 bench   libhwloc-dev     pc:hwloc|hdr:hwloc.h
-bench   libjson-c-dev    pc:json-c|hdr:json-c/json.h
 docs    doxygen          cmd:doxygen
 lint    clang-format-14  cmd:clang-format-14
 lint    clang-tidy       cmd:clang-tidy
@@ -119,8 +120,8 @@ for g in $groups; do
 done
 
 find_missing quiet || exit 0
-[ -n "$check" ] && give_up "Not everything is installed"
-command -v apt-get >/dev/null 2>&1 || give_up "No apt-get here, so nothing can be installed"
+[ -n "$check" ] && give_up "\"make deps\" installs what is missing on Debian and Ubuntu"
+command -v apt-get >/dev/null 2>&1 || give_up "No apt-get here, so install by hand"
 root=
 if [ "$(id -u)" != 0 ]; then
 	root=sudo

@@ -129,6 +129,8 @@ Test(registry, inside_shares_and_dereg_wants_the_same_arguments)
 	cr_assert_eq(registry_dereg(r, AT(0), 101), ORIEL_EINVAL);
 	cr_assert_eq(registry_dereg(r, AT(0), 0), ORIEL_EINVAL);
 	cr_assert_eq(registry_dereg(r, NULL, SIZE_MAX), ORIEL_EINVAL);
+	cr_assert_eq(registry_dereg(r, AT(5), SIZE_MAX), ORIEL_EINVAL);
+	cr_assert(!strstr(oriel_detail(), "inside"), "%s", oriel_detail());
 	assert_stats(r, 4, 100);
 	dereg(r, 10, 20);
 	cr_assert_eq(registry_dereg(r, AT(10), 20), ORIEL_EINVAL);

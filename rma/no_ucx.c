@@ -1,5 +1,5 @@
 /*
- * ucx_off.c - the library built without UCX: the carrier says so, and nothing
+ * no_ucx.c - the library built without UCX: the carrier says so, and nothing
  * else here is ever reached, since ctx->ucx stays NULL.
  */
 #if !HAVE_UCX

@@ -1,0 +1,33 @@
+/*
+ * check.h - runs a program for all its ranks under one random order of events
+ * and looks whether it keeps its contract and its cost.
+ *
+ * The network is as free as the rules of plans allow: each block of a put is
+ * read and lands at a time of its own, in any order; a signal comes after the
+ * puts of its batch and the signals before it, on its channel. Sources are read
+ * as late as may be. A rank's results are looked at when its own queues end,
+ * not when all is quiet. Errors: what a contract says, a deadlock, a source that
+ * changes before it was read, data or signals that come to a rank after its
+ * end, more or fewer rounds or blocks than the row's closed forms.
+ *
+ * One block is 8 bytes. All state is in the call; a seed repeats it exactly.
+ */
+#ifndef SIM_CHECK_H
+#define SIM_CHECK_H
+
+#include "coll/table.h"
+
+struct check {
+	const struct coll_row *row;
+	int arg;
+	int size;
+	uint64_t seed;
+	/* Called with each rank's plan before anything runs: for deliberate mistakes. May be NULL. */
+	void (*change)(struct plan *plan, void *arg);
+	void *change_arg;
+};
+
+/* 0, or EMISMATCH with what went wrong as the detail. */
+int check_run(const struct check *check);
+
+#endif
