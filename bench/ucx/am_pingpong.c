@@ -16,10 +16,11 @@
 #include <unistd.h>
 
 #define AM_ID 1
-#define BYTES_MAX 4096 /* larger messages may become a rendezvous, which this handler does not do  \
-	                */
+/* Larger messages may become a rendezvous, which this handler does not do. */
+#define BYTES_MAX 4096
+* /
 
-struct side {
+        struct side {
 	int me, socket;
 	size_t bytes, iters;
 	char *message;
