@@ -95,7 +95,8 @@ int boot_watch(struct boot *b);
  * here first (memory in proportion to the job), else none is.
  */
 int boot_leave(struct boot *b);
-/* Also after boot_leave, and on a zeroed struct. No collective: fence first if peers may still get. */
+/* Also after boot_leave, and on a zeroed struct. No collective: fence first if peers may still get.
+ */
 void boot_close(struct boot *b);
 /* This rank's index in b->local of another rank of the node, or -1. O(log n_local). */
 int boot_local_index(const struct boot *b, int rank);

@@ -34,11 +34,12 @@ static struct {
 
 struct pmix_boot {
 	pmix_proc_t me;
-	unsigned context; /* which one of this process */
+	unsigned context;   /* which one of this process */
 	struct records put; /* of the round that has not been fenced */
-	unsigned rounds;  /* fenced; read by get in any thread */
-	bool broken;      /* a fence has failed */
-	/* After leave: kept[rank * rounds + round]. NULL before it, and without a collecting fence. */
+	unsigned rounds;    /* fenced; read by get in any thread */
+	bool broken;        /* a fence has failed */
+	/* After leave: kept[rank * rounds + round]. NULL before it, and without a collecting fence.
+	 */
 	struct records *kept;
 	struct watcher watcher;
 };
@@ -222,7 +223,8 @@ round_key(const struct pmix_boot *p, unsigned round, char key[BOOT_KEY_MAX + 1])
 	snprintf(key, BOOT_KEY_MAX + 1, "oriel.%u.%u", p->context, round);
 }
 
-/* Hands the round's records to PMIx. An empty key makes the value never empty, which some versions reject. */
+/* Hands the round's records to PMIx. An empty key makes the value never empty, which some versions
+ * reject. */
 static int
 publish(struct pmix_boot *p)
 {
