@@ -262,7 +262,7 @@ send_placed(struct launch *l, struct chan *c, const struct op *op)
 			n = src->size - from;
 		if (n > dst->size - to)
 			n = dst->size - to;
-		rc = chan_place(c, op->dst, to, (const char *)src->base + from, n);
+		rc = chan_place(c, l->call, op->dst, to, (const char *)src->base + from, n);
 		if (rc)
 			return rc;
 		from = wrapped(from + n, src->size);

@@ -9,6 +9,8 @@
 #include <string.h>
 #include <time.h>
 
+#define GRACE_NS UINT64_C(10000000000) /* for peers of a failed call, where no timeout is set */
+
 static __attribute__((noinline)) int
 state_make(oriel_comm *comm)
 {
@@ -304,21 +306,41 @@ launch_start(struct launch *l, struct instance *inst, const struct binding *b)
 }
 
 /*
+ * After this the buffers are the caller's: no put of this rank reads them, and
+ * no peer that was told that they are ready writes them.
+ */
+static void
+take_back(struct launch *l)
+{
+	uint64_t grace = (uint64_t)l->ctx->knobs.v.peer_timeout;
+	uint64_t deadline = deadline_after(grace ? grace : GRACE_NS);
+
+	for (uint32_t e = 0; e < l->plan->n_edges; e++) {
+		struct chan *c = l->chan[e];
+
+		chan_quiet(c, deadline);
+		if (!chan_left_alone(c, l->call, deadline))
+			log_at(LOG_WARN, "rank %d has not said that it leaves the buffers of a failed "
+			       "call alone: it may still write them", c->peer->rank);
+	}
+}
+
+/*
  * Before anybody else can see that this rank is out of the call: the failure
  * word, at every member. Whose word stands first names the culprit for all.
  */
 static __attribute__((cold, noinline)) int
-fail_call(struct launch *l, int rc)
+fail_call(struct launch *l, int rc, bool begun)
 {
 	int culprit = l->culprit >= 0 ? l->culprit : l->comm->ctx->boot.rank;
-	uint64_t word = comm_fail_word(culprit, l->call), stands = comm_failed(l->comm);
+	uint64_t word = comm_fail_word(culprit, l->call), before = comm_failed(l->comm), stands;
 	char detail[512];
 
-	if (stands)
-		return rc;
 	snprintf(detail, sizeof(detail), "%s", oriel_detail());
-	stands = comm_fail(l->comm, word);
-	if (stands != word && rc != ORIEL_EMISMATCH)
+	stands = comm_fail(l->comm, before ? before : word);
+	if (begun)
+		take_back(l);
+	if (!before && stands != word && rc != ORIEL_EMISMATCH)
 		return comm_fail_error(l->comm, stands);
 	return fail(rc, "%s", detail);
 }
@@ -336,17 +358,13 @@ run_begun(struct launch *l, const struct program *program, int arg, const struct
 	if (likely(!rc))
 		rc = launch_start(l, inst, b);
 	if (unlikely(rc))
-		return fail_call(l, rc);
+		return fail_call(l, rc, false);
 	record_begin(l, inst);
 	rc = exec_run(l);
-	if (unlikely(rc)) {
-		/* The sources are the caller's again whatever happened. */
-		for (uint32_t e = 0; e < l->plan->n_edges; e++)
-			chan_quiet(l->chan[e], l->deadline ? l->deadline : ORIEL_FOREVER);
-		rc = fail_call(l, rc);
-	} else if (unlikely(comm_failed(l->comm))) {
+	if (unlikely(!rc && comm_failed(l->comm)))
 		rc = comm_fail_error(l->comm, comm_failed(l->comm));
-	}
+	if (unlikely(rc))
+		rc = fail_call(l, rc, true);
 	record_end(l, rc);
 	return rc;
 }
