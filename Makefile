@@ -103,7 +103,7 @@ configure: configure.ac
 
 config.mk: configure config.mk.in config.h.in
 	if [ -x config.status ]; then ./config.status --recheck && ./config.status; else \
-		./configure $(CONFIGURE_FLAGS); fi
+		./configure $(CONFIGURE_FLAGS); fi || { tools/install-deps.sh --check build; exit 1; }
 	@touch $@ config.h
 
 # These files change only when what they hold does; whatever depends on it is then built again.
@@ -198,11 +198,11 @@ check-san:
 	done; [ "$${TEST_TALLY+set}" ] || test/run-tests sum $$tally || rc=1; exit $$rc
 .PHONY: check-unit-and-ranks
 check-unit-and-ranks: all $(unit_bin) $(rank_bin)
-	@$(RUN_TESTS) unit ranks
+	@$(RUN_TESTS) --max-ranks 4 unit ranks
 
 bench: all $(bench_bin) $(bench_ucx_bin) $(bench_mpi_bin)
 	@mkdir -p $B/bench
-	BUILD=$B bench/run
+	bench/run --build $B
 	@test -s $B/bench/host.json
 
 # ---- looking after the source ----

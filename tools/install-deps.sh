@@ -120,8 +120,8 @@ for g in $groups; do
 done
 
 find_missing quiet || exit 0
-[ -n "$check" ] && give_up "Not everything is installed"
-command -v apt-get >/dev/null 2>&1 || give_up "No apt-get here, so nothing can be installed"
+[ -n "$check" ] && give_up "\"make deps\" installs what is missing on Debian and Ubuntu"
+command -v apt-get >/dev/null 2>&1 || give_up "No apt-get here, so install by hand"
 root=
 if [ "$(id -u)" != 0 ]; then
 	root=sudo
