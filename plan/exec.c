@@ -14,6 +14,22 @@
 #define SPIN_ROUNDS 1000 /* looks at the awaited word between looks at everything else */
 #define SPIN_TIMES 16    /* of those, before ctx_wait takes over */
 
+/* Most payloads of lines are a word or two. */
+static inline void
+copy_short(void *dst, const void *src, size_t len)
+{
+	uint64_t first, last;
+
+	if (len - 8 > 8) {
+		memcpy(dst, src, len);
+		return;
+	}
+	memcpy(&first, src, 8);
+	memcpy(&last, (const char *)src + len - 8, 8);
+	memcpy(dst, &first, 8);
+	memcpy((char *)dst + len - 8, &last, 8);
+}
+
 /* A buffer is cyclic as far as copies are concerned; the plan has checked the others. */
 static inline void
 take(char *dst, const struct chan_buf *b, size_t off, size_t len)
@@ -21,7 +37,7 @@ take(char *dst, const struct chan_buf *b, size_t off, size_t len)
 	size_t first = b->size - off;
 
 	if (likely(len <= first)) {
-		memcpy(dst, (char *)b->base + off, len);
+		copy_short(dst, (char *)b->base + off, len);
 		return;
 	}
 	memcpy(dst, (char *)b->base + off, first);
@@ -34,7 +50,7 @@ lay(const struct chan_buf *b, size_t off, const char *src, size_t len)
 	size_t first = b->size - off;
 
 	if (likely(len <= first)) {
-		memcpy((char *)b->base + off, src, len);
+		copy_short((char *)b->base + off, src, len);
 		return;
 	}
 	memcpy((char *)b->base + off, src, first);
@@ -118,6 +134,13 @@ other_call(struct launch *l, struct chan *c, uint64_t seq)
 	return false;
 }
 
+/* A message that was not taken in yet is there, of whatever call. */
+static inline bool
+came(const struct chan *c)
+{
+	return wire_fresh(mbox_peek(c->in, c->seen), c->seen);
+}
+
 bool
 exec_pump(struct launch *l, struct chan *c)
 {
@@ -143,13 +166,11 @@ exec_pump(struct launch *l, struct chan *c)
 	}
 }
 
-/* The put is too long for a slot's scratch, so it goes straight to its place if that can be. */
+/* Too long for a line and its slot: it goes straight to its place if that can be. */
 static inline bool
 long_put(const struct launch *l, const struct op *op)
 {
-	size_t len = op->n * l->block;
-
-	return unlikely(len > l->eager) && len > MBOX_LINE_DATA;
+	return unlikely(op->n > l->line_blocks);
 }
 
 static bool
@@ -174,7 +195,7 @@ can_send(struct launch *l, const struct cursor *cur, struct chan *c)
 		return chan_reachable(c);
 	if (unlikely(!chan_has_credit(c)))
 		return false;
-	return cur->op->kind == OP_SIGNAL || !long_put(l, cur->op) || ready_came(l, c);
+	return !long_put(l, cur->op) || ready_came(l, c);
 }
 
 static inline bool
@@ -190,7 +211,7 @@ can_go(struct launch *l, const struct cursor *cur)
 		return can_send(l, cur, c);
 	if (c->landed >= op->n)
 		return true;
-	return exec_pump(l, c) && c->landed >= op->n;
+	return came(c) && exec_pump(l, c) && c->landed >= op->n;
 }
 
 /* To a peer whose memory is not mapped here. */
@@ -262,6 +283,7 @@ send_placed(struct launch *l, struct chan *c, const struct op *op)
 			n = src->size - from;
 		if (n > dst->size - to)
 			n = dst->size - to;
+		l->unquiet |= !c->out;
 		rc = chan_place(c, l->call, op->dst, to, (const char *)src->base + from, n);
 		if (rc)
 			return rc;
@@ -299,7 +321,7 @@ run_send(struct launch *l, struct cursor *cur)
 
 	if (unlikely(!c->connected))
 		return chan_connect(c);
-	if (unlikely(op->kind == OP_PUT && long_put(l, op))) {
+	if (long_put(l, op)) {
 		if (!chan_can_place(c, op->dst))
 			return send_piece(l, c, cur);
 		cur->op++;
@@ -314,11 +336,10 @@ flush_sources(struct launch *l)
 {
 	int rc, first = 0;
 
+	l->unquiet = false;
+	if (!l->deadline)
+		l->deadline = ctx_call_deadline(l->ctx);
 	for (uint32_t e = 0; e < l->plan->n_edges; e++) {
-		if (!l->chan[e]->unquiet)
-			continue;
-		if (!l->deadline)
-			l->deadline = ctx_call_deadline(l->ctx);
 		rc = chan_quiet(l->chan[e], l->deadline);
 		if (rc && !first) {
 			first = rc;
@@ -375,7 +396,7 @@ run_op(struct launch *l, struct cursor *cur)
 	case OP_FLUSH:
 	case OP_KINDS:
 		cur->op++;
-		return flush_sources(l);
+		return l->unquiet ? flush_sources(l) : 0;
 	}
 	return 0;
 }
@@ -440,7 +461,7 @@ stir(void *arg)
 
 		if (unlikely(!c->heard))
 			chan_adopt(c);
-		if (!exec_pump(l, c))
+		if (came(c) && !exec_pump(l, c))
 			return true;
 		if (l->owed && !tell && (owes_credit(c) || owes_ready(l, c)))
 			tell = chan_reachable(c);
@@ -535,6 +556,7 @@ wait_for_peers(struct launch *l)
 	if (!spin(l, cur)) {
 		if (!l->deadline)
 			l->deadline = ctx_call_deadline(l->ctx);
+		l->timed = true;
 		rc = ctx_wait(l->ctx, stir, doomed, l, l->deadline);
 		if (rc == ORIEL_ETIMEDOUT) {
 			if (c)
@@ -575,5 +597,7 @@ exec_run(struct launch *l)
 	}
 	if (unlikely(l->owed))
 		rc = settle(l);
-	return rc ? rc : flush_sources(l);
+	if (unlikely(l->unquiet && !rc))
+		rc = flush_sources(l);
+	return rc;
 }

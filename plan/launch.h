@@ -11,10 +11,19 @@
 #include "plan/chan.h"
 #include "plan/plan.h"
 
+struct shape { /* what a block size makes of a plan */
+	size_t block;
+	size_t size[MBOX_BUFS];
+	uint64_t hash;
+	uint32_t line_blocks; /* puts of so many blocks go through a line or its slot's scratch */
+	bool large;           /* some put may be larger */
+};
+
 struct instance { /* a cached plan and its channels */
 	struct instance *next; /* least recently used last */
 	struct plan *plan;
 	struct chan **chan; /* by edge */
+	struct shape shape; /* of the last call */
 	size_t bytes;
 	uint64_t name[3]; /* text, in the words that the recorder stores */
 };
@@ -24,10 +33,12 @@ struct plan_state {
 	struct instance *cache;
 	size_t bytes;
 	size_t eager; /* messages up to so long go through lines and scratch */
-	/* coll/: what a knob forces, looked up once. */
-	const void *forced;
-	int forced_arg;
-	bool forced_known;
+	struct choice { /* coll/: the algorithms of this communicator, up to a size and above it */
+		const struct program *small, *large;
+		int small_arg, large_arg;
+		size_t small_max; /* bytes of a block */
+		bool made;
+	} allgather;
 };
 
 struct cursor { /* of a queue */
@@ -43,10 +54,12 @@ struct launch {
 	uint64_t call;
 	uint64_t hash;
 	size_t block;
-	size_t eager;
+	uint32_t line_blocks; /* of the shape */
 	uint16_t tag;
 	bool large; /* some message may be placed, so all say when they are ready */
 	bool owed;  /* credits or ready words are to be told */
+	bool timed; /* worth a look at the fine clock */
+	bool unquiet; /* some channel has puts under way */
 	unsigned n_queues;
 	int error;   /* found where none can be returned */
 	int culprit; /* world rank, -1: this rank */
@@ -61,10 +74,41 @@ _Static_assert(sizeof(((struct instance *)0)->name) == sizeof(((struct recorder_
                        offsetof(struct recorder_call, name) % sizeof(uint64_t) == 0,
                "the name can be stored word by word");
 
-/* Makes comm->plan if it is not there. */
-int plan_state_get(oriel_comm *comm, struct plan_state **out);
+/* plan/cache.c */
+int plan_state_make(oriel_comm *comm);
+int instance_search(oriel_comm *comm, const struct program *program, int arg, struct instance **out);
+int instance_shape(struct instance *inst, size_t block, size_t eager);
+
+static inline bool
+instance_is_of(const struct instance *inst, const struct program *program, int arg)
+{
+	return inst->plan->program == program && inst->plan->arg == arg;
+}
+
+/* comm->plan, made if it is not there. */
+static inline int
+plan_state_get(oriel_comm *comm, struct plan_state **out)
+{
+	int rc = likely(comm->plan) ? 0 : plan_state_make(comm);
+
+	*out = comm->plan;
+	return rc;
+}
+
 /* The plan of this rank with its channels, built or from the cache; becomes the first one. */
-int instance_get(oriel_comm *comm, const struct program *program, int arg, struct instance **out);
+static inline int
+instance_get(oriel_comm *comm, const struct program *program, int arg, struct instance **out)
+{
+	struct plan_state *s;
+	int rc = plan_state_get(comm, &s);
+
+	if (unlikely(rc))
+		return rc;
+	*out = s->cache;
+	if (likely(*out && instance_is_of(*out, program, arg)))
+		return 0;
+	return instance_search(comm, program, arg, out);
+}
 
 /* Runs the ops of all queues. launch->culprit is set where it is known. */
 int exec_run(struct launch *l);
