@@ -263,17 +263,18 @@ chan_credit(struct chan *c)
 }
 
 static void
-ready_in_place(struct chan *c, const struct chan_buf buf[MBOX_BUFS], uint64_t call, uint64_t hash)
+ready_in_place(struct chan *c, char *const base[MBOX_BUFS], const size_t size[MBOX_BUFS],
+               uint64_t call, uint64_t hash)
 {
 	struct mbox_ready *r = &c->out->ready;
 	unsigned slab;
 	size_t off;
 
 	for (int i = 0; i < MBOX_BUFS; i++) {
-		bool pool = buf[i].size &&
-		            pool_find(c->comm->ctx->pool, buf[i].base, buf[i].size, &slab, &off);
+		bool pool = size[i] &&
+		            pool_find(c->comm->ctx->pool, base[i], size[i], &slab, &off);
 
-		r->buf[i].where = pool ? off : (uintptr_t)buf[i].base;
+		r->buf[i].where = pool ? off : (uintptr_t)base[i];
 		r->buf[i].key = pool ? slab + 1 : 0;
 	}
 	r->hash = hash;
@@ -282,7 +283,8 @@ ready_in_place(struct chan *c, const struct chan_buf buf[MBOX_BUFS], uint64_t ca
 }
 
 int
-chan_ready(struct chan *c, const struct chan_buf buf[MBOX_BUFS], uint64_t call, uint64_t hash)
+chan_ready(struct chan *c, char *const base[MBOX_BUFS], const size_t size[MBOX_BUFS],
+               uint64_t call, uint64_t hash)
 {
 	struct chan_ready_msg h = {
 		.comm = c->comm->id, .call = call, .hash = hash, .queue = c->queue
@@ -293,17 +295,17 @@ chan_ready(struct chan *c, const struct chan_buf buf[MBOX_BUFS], uint64_t call, 
 
 	c->ready_told = call;
 	if (c->out) {
-		ready_in_place(c, buf, call, hash);
+		ready_in_place(c, base, size, call, hash);
 		return 0;
 	}
 	for (int i = 0; i < MBOX_BUFS; i++) {
-		if (!buf[i].size)
+		if (!size[i])
 			continue;
 		len = UCX_KEY_MAX;
-		rc = ucx_mem_key(c->comm->ctx, buf[i].base, buf[i].size, keys + used, &len);
+		rc = ucx_mem_key(c->comm->ctx, base[i], size[i], keys + used, &len);
 		if (rc)
 			return rc;
-		h.where[i] = (uintptr_t)buf[i].base;
+		h.where[i] = (uintptr_t)base[i];
 		h.key_len[i] = (uint32_t)len;
 		used += len;
 	}

@@ -41,7 +41,7 @@ instance_free(struct instance *inst)
 	if (!inst)
 		return;
 	plan_free(inst->plan);
-	free(inst->chan);
+	free(inst->launch.chan);
 	free(inst);
 }
 
@@ -93,7 +93,7 @@ bind_chans(oriel_comm *comm, struct plan_state *s, struct instance *inst)
 				return rc;
 			}
 		}
-		inst->chan[e] = c;
+		inst->launch.chan[e] = c;
 	}
 	return 0;
 }
@@ -109,8 +109,8 @@ instance_make(oriel_comm *comm, const struct program *program, int arg, struct i
 	rc = plan_build(program, arg, comm->rank, comm->size, &inst->plan);
 	if (rc)
 		goto free_inst;
-	inst->chan = calloc(inst->plan->n_edges + 1, sizeof(struct chan *));
-	if (!inst->chan) {
+	inst->launch.chan = calloc(inst->plan->n_edges + 1, sizeof(struct chan *));
+	if (!inst->launch.chan) {
 		rc = fail(ORIEL_ENOMEM, "no memory for %u channels", inst->plan->n_edges);
 		goto free_inst;
 	}
@@ -118,7 +118,11 @@ instance_make(oriel_comm *comm, const struct program *program, int arg, struct i
 	if (rc)
 		goto free_inst;
 	snprintf((char *)inst->name, sizeof(inst->name), "%s", program->name);
-	inst->shape.block = SIZE_MAX; /* none yet */
+	inst->launch.comm = comm;
+	inst->launch.ctx = comm->ctx;
+	inst->launch.plan = inst->plan;
+	inst->launch.n_queues = program->n_queues;
+	inst->launch.block = SIZE_MAX; /* none yet */
 	inst->bytes = sizeof(*inst) + plan_bytes(inst->plan) +
 	              inst->plan->n_edges * sizeof(struct chan *);
 	*out = inst;
@@ -170,25 +174,26 @@ instance_search(oriel_comm *comm, const struct program *program, int arg, struct
 }
 
 int
-instance_shape(struct instance *inst, size_t block, size_t eager)
+instance_shape(struct launch *l, size_t block)
 {
-	struct shape *s = &inst->shape;
-	size_t at_once = eager > MBOX_LINE_DATA ? eager : MBOX_LINE_DATA, largest = 0;
+	size_t eager = l->comm->plan->eager, largest = 0;
+	size_t at_once = eager > MBOX_LINE_DATA ? eager : MBOX_LINE_DATA;
 
 	for (int i = 0; i < MBOX_BUFS; i++) {
-		uint32_t count = inst->plan->count[i];
+		uint32_t count = l->plan->count[i];
 
 		if (count && block > SIZE_MAX / 2 / count)
 			return fail(ORIEL_ERANGE, "%s: %u blocks of %zu bytes",
-			            inst->plan->program->name, count, block);
-		s->size[i] = count * block;
-		if (s->size[i] > largest)
-			largest = s->size[i];
+			            l->plan->program->name, count, block);
+		l->size[i] = count * block;
+		if (l->size[i] > largest)
+			largest = l->size[i];
 	}
-	s->hash = wire_hash(inst->plan->hash, block, eager);
-	s->large = largest > at_once;
-	s->line_blocks = block && at_once / block < UINT32_MAX ? (uint32_t)(at_once / block)
+	l->hash = wire_hash(l->plan->hash, block, eager);
+	l->tag = wire_tag(l->hash);
+	l->large = largest > at_once;
+	l->line_blocks = block && at_once / block < UINT32_MAX ? (uint32_t)(at_once / block)
 	                                                       : UINT32_MAX;
-	s->block = block;
+	l->block = block;
 	return 0;
 }

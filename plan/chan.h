@@ -61,12 +61,9 @@ void chan_adopt(struct chan *c);
 int chan_send(struct chan *c, uint64_t meta, uint64_t seq, const void *data, size_t len);
 /* Tells the peer how much was taken in. Connected. */
 int chan_credit(struct chan *c);
-/* Tells the peer that n buffers of this call may be written. Connected. */
-struct chan_buf {
-	void *base;
-	size_t size;
-};
-int chan_ready(struct chan *c, const struct chan_buf buf[MBOX_BUFS], uint64_t call, uint64_t hash);
+/* Tells the peer that the buffers of this call may be written. Connected. */
+int chan_ready(struct chan *c, char *const base[MBOX_BUFS], const size_t size[MBOX_BUFS],
+               uint64_t call, uint64_t hash);
 
 /*
  * Zero copy into a buffer that the peer is ready for (in->ready). can_place

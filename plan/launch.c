@@ -42,8 +42,9 @@ record_begin(struct launch *l, const struct instance *inst)
 	store_relaxed(&e->bytes, l->block);
 	store_relaxed(&e->start_ns, stamp(l));
 	store_relaxed(&e->end_ns, 0);
-	for (unsigned i = 0; i < ARRAY_SIZE(inst->name); i++)
-		store_relaxed((uint64_t *)(void *)e->name + i, inst->name[i]);
+	store_relaxed((uint64_t *)(void *)e->name, inst->name[0]);
+	store_relaxed((uint64_t *)(void *)e->name + 1, inst->name[1]);
+	store_relaxed((uint64_t *)(void *)e->name + 2, inst->name[2]);
 	store_relaxed(&e->status, 0);
 	store_relaxed(&e->step, 0);
 	store_relaxed(&e->n_steps, inst->plan->queue[0].n);
@@ -61,35 +62,22 @@ record_end(struct launch *l, int status)
 }
 
 static inline int
-launch_start(struct launch *l, struct instance *inst, const struct binding *b)
+launch_start(struct launch *l, const struct binding *b)
 {
-	const struct plan *plan = inst->plan;
-	struct plan_state *s = l->comm->plan;
+	const struct plan *plan = l->plan;
 
-	if (unlikely(inst->shape.block != b->block)) {
-		int rc = instance_shape(inst, b->block, s->eager);
+	if (unlikely(l->block != b->block)) {
+		int rc = instance_shape(l, b->block);
 
 		if (rc)
 			return rc;
 	}
-	l->plan = plan;
-	l->chan = inst->chan;
-	l->block = b->block;
-	l->line_blocks = inst->shape.line_blocks;
-	l->hash = inst->shape.hash;
-	l->tag = wire_tag(l->hash);
-	l->large = l->owed = l->timed = inst->shape.large;
-	l->unquiet = false;
-	l->n_queues = plan->program->n_queues;
-	l->error = 0;
-	l->deadline = 0;
+	memcpy(l->base, b->buf, sizeof(l->base));
 	l->binding = b;
-	for (int i = 0; i < MBOX_BUFS; i++) {
-		l->buf[i].base = b->buf[i];
-		l->buf[i].size = inst->shape.size[i];
-		if (unlikely(l->buf[i].size && !b->buf[i]))
-			return fail(ORIEL_EINVAL, "%s needs buffer %d", plan->program->name, i);
-	}
+	l->deadline = 0;
+	l->error = 0;
+	l->owed = l->timed = l->large;
+	l->unquiet = false;
 	for (unsigned k = 0; k < l->n_queues; k++) {
 		l->cur[k].first = l->cur[k].op = plan->queue[k].ops;
 		l->cur[k].end = plan->queue[k].ops + plan->queue[k].n;
@@ -142,28 +130,38 @@ fail_call(struct launch *l, int rc, bool begun)
 	return fail(rc, "%s", detail);
 }
 
+/* The plan could not even be made here. */
+static __attribute__((cold, noinline)) int
+fail_unmade(oriel_comm *comm, int rc)
+{
+	struct launch l = { .comm = comm, .ctx = comm->ctx, .call = comm->n_calls, .culprit = -1 };
+
+	return fail_call(&l, rc, false);
+}
+
 int
 plan_run(oriel_comm *comm, const struct program *program, int arg, const struct binding *b)
 {
 	struct instance *inst;
-	struct launch l;
+	struct launch *l;
+	uint64_t call = ++comm->n_calls;
 	int rc;
 
-	l.comm = comm;
-	l.ctx = comm->ctx;
-	l.call = ++comm->n_calls;
-	l.culprit = -1;
 	rc = instance_get(comm, program, arg, &inst);
-	if (likely(!rc))
-		rc = launch_start(&l, inst, b);
 	if (unlikely(rc))
-		return fail_call(&l, rc, false);
-	record_begin(&l, inst);
-	rc = exec_run(&l);
+		return fail_unmade(comm, rc);
+	l = &inst->launch;
+	l->call = call;
+	l->culprit = -1;
+	rc = launch_start(l, b);
+	if (unlikely(rc))
+		return fail_call(l, rc, false);
+	record_begin(l, inst);
+	rc = exec_run(l);
 	if (unlikely(!rc && comm_failed(comm)))
 		rc = comm_fail_error(comm, comm_failed(comm));
 	if (unlikely(rc))
-		rc = fail_call(&l, rc, true);
-	record_end(&l, rc);
+		rc = fail_call(l, rc, true);
+	record_end(l, rc);
 	return rc;
 }

@@ -2,8 +2,7 @@
  * launch.h - the executor's inner structures: what one call binds to a plan.
  *
  * plan_state hangs off a communicator: channels by (rank, queue), and plans,
- * each with the channels of its edges. launch lives on the caller's stack for
- * one call.
+ * each bound to the channels of its edges.
  */
 #ifndef PLAN_LAUNCH_H
 #define PLAN_LAUNCH_H
@@ -11,22 +10,54 @@
 #include "plan/chan.h"
 #include "plan/plan.h"
 
-struct shape { /* what a block size makes of a plan */
-	size_t block;
-	size_t size[MBOX_BUFS];
-	uint64_t hash;
-	uint32_t line_blocks; /* puts of so many blocks go through a line or its slot's scratch */
-	bool large;           /* some put may be larger */
+struct cursor { /* of a queue */
+	const struct op *op, *end, *first;
+	size_t moved; /* bytes of a put that takes several lines */
 };
 
-struct instance { /* a cached plan and its channels */
+/*
+ * One call. It lives in its plan's instance, so that what does not change from
+ * call to call stays filled in; a communicator has one call at a time.
+ */
+struct launch {
+	/* Of the plan and the communicator: */
+	oriel_comm *comm;
+	oriel_ctx *ctx;
+	const struct plan *plan;
+	struct chan **chan; /* by edge */
+	unsigned n_queues;
+	/* Of the block size, too: */
+	uint16_t tag;
+	bool large;           /* some put may be placed, so all say when they are ready */
+	uint32_t line_blocks; /* puts of so many blocks go through a line or its slot's scratch */
+	uint64_t hash;
+	size_t block;
+	size_t size[MBOX_BUFS];
+	/* Of this call: */
+	uint64_t call;
+	char *base[MBOX_BUFS];
+	const struct binding *binding;
+	uint64_t deadline; /* 0: nothing has blocked yet */
+	int error;         /* found where none can be returned */
+	int culprit;       /* world rank, -1: this rank */
+	bool owed;         /* credits or ready words are to be told */
+	bool timed;        /* worth a look at the fine clock */
+	bool unquiet;      /* some channel has puts under way */
+	struct recorder_call *rec;
+	struct cursor cur[MBOX_QUEUES];
+};
+
+struct instance { /* a cached plan, its channels, and its launch */
 	struct instance *next; /* least recently used last */
 	struct plan *plan;
-	struct chan **chan; /* by edge */
-	struct shape shape; /* of the last call */
+	struct launch launch;
 	size_t bytes;
 	uint64_t name[3]; /* text, in the words that the recorder stores */
 };
+
+_Static_assert(sizeof(((struct instance *)0)->name) == sizeof(((struct recorder_call *)0)->name) &&
+                       offsetof(struct recorder_call, name) % sizeof(uint64_t) == 0,
+               "the name can be stored word by word");
 
 struct plan_state {
 	struct peer_dir chans; /* rank * MBOX_QUEUES + queue */
@@ -41,43 +72,10 @@ struct plan_state {
 	} allgather;
 };
 
-struct cursor { /* of a queue */
-	const struct op *op, *end, *first;
-	size_t moved; /* bytes of a put that takes several lines */
-};
-
-struct launch {
-	oriel_comm *comm;
-	oriel_ctx *ctx;
-	const struct plan *plan;
-	struct chan **chan;
-	uint64_t call;
-	uint64_t hash;
-	size_t block;
-	uint32_t line_blocks; /* of the shape */
-	uint16_t tag;
-	bool large; /* some message may be placed, so all say when they are ready */
-	bool owed;  /* credits or ready words are to be told */
-	bool timed; /* worth a look at the fine clock */
-	bool unquiet; /* some channel has puts under way */
-	unsigned n_queues;
-	int error;   /* found where none can be returned */
-	int culprit; /* world rank, -1: this rank */
-	uint64_t deadline; /* 0: nothing has blocked yet */
-	struct chan_buf buf[MBOX_BUFS];
-	const struct binding *binding;
-	struct recorder_call *rec;
-	struct cursor cur[MBOX_QUEUES];
-};
-
-_Static_assert(sizeof(((struct instance *)0)->name) == sizeof(((struct recorder_call *)0)->name) &&
-                       offsetof(struct recorder_call, name) % sizeof(uint64_t) == 0,
-               "the name can be stored word by word");
-
 /* plan/cache.c */
 int plan_state_make(oriel_comm *comm);
 int instance_search(oriel_comm *comm, const struct program *program, int arg, struct instance **out);
-int instance_shape(struct instance *inst, size_t block, size_t eager);
+int instance_shape(struct launch *l, size_t block);
 
 static inline bool
 instance_is_of(const struct instance *inst, const struct program *program, int arg)
@@ -112,8 +110,6 @@ instance_get(oriel_comm *comm, const struct program *program, int arg, struct in
 
 /* Runs the ops of all queues. launch->culprit is set where it is known. */
 int exec_run(struct launch *l);
-/* Takes in what has arrived of this call; false: launch->error is set. */
-bool exec_pump(struct launch *l, struct chan *c);
 
 /* The channel that op waits for or sends on; NULL if it is local. */
 static inline struct chan *
