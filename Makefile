@@ -74,6 +74,7 @@ parts = $(patsubst %,$B/%.o,$(filter $1_%,$(basename $(wildcard $1_*.c))))
 
 lib_src := $(call src,$(MODULES))
 lib_obj := $(lib_src:%.c=$B/%.o)
+sim_obj := $(patsubst %.c,$B/%.o,$(call src,sim)) # the checker of programs: for tests only
 tool_bin := $(addprefix $B/,$(call progs,tools))
 example_bin := $(addprefix $B/,$(call progs,examples))
 unit_bin := $(addprefix $B/,$(call stems,$(MODULES:%=test/%) test/tools test/sim))
@@ -140,7 +141,7 @@ $(rank_bin): $B/%: $B/%.o $$(call common,$$*) $B/liboriel.a
 	$(link) $(LIB_LIBS)
 # Criterion's process sandbox does not start under the thread sanitizer: test/tsan runs the same tests.
 unit_runner := $(if $(findstring tsan,$B),$B/test/tsan/runner.o)
-$(unit_bin): $B/%: $B/%.o $(unit_runner) $$(call common,$$*) $B/liboriel.a
+$(unit_bin): $B/%: $B/%.o $(unit_runner) $$(call common,$$*) $(sim_obj) $B/liboriel.a
 	$(link) -lcriterion $(LIB_LIBS)
 $(model_bin): $B/%: $B/%.o
 	$(link)

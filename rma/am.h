@@ -25,6 +25,7 @@
 	X(AM_CHAN, chan_on_message)  /* one mailbox line with its scratch: plan/chan.c */          \
 	X(AM_CREDIT, chan_on_credit) /* plan/chan.c */                                             \
 	X(AM_READY, chan_on_ready)   /* plan/chan.c */                                             \
+	X(AM_PLACING, chan_on_placing) /* plan/box.c */                                            \
 	X(AM_FAIL, comm_on_fail)     /* failure word of a communicator: rma/comm.c */              \
 	X(AM_PING, am_on_ping)       /* sign of life wanted */                                     \
 	X(AM_PONG, am_on_pong)                                                                     \
