@@ -91,7 +91,7 @@ struct oriel_bootstrap {
 	int rank, size;     /* this rank, 0 <= rank < size */
 	int n_local;        /* ranks of this node, this one included */
 	const int *local;   /* their numbers, ascending */
-	const char *job;    /* a name that no other job on these machines has; NULL only if size is 1 */
+	const char *job;    /* unique among jobs on these machines; NULL only if size is 1 */
 	/* Publishes this rank's value of a key; copied. */
 	int (*put)(void *arg, const char *key, const void *value, size_t len);
 	/* Returns when every rank has called it; their earlier put()s can then be got. */
