@@ -18,9 +18,8 @@
 #define AM_ID 1
 /* Larger messages may become a rendezvous, which this handler does not do. */
 #define BYTES_MAX 4096
-* /
 
-        struct side {
+struct side {
 	int me, socket;
 	size_t bytes, iters;
 	char *message;
