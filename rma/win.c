@@ -11,13 +11,15 @@
  * ---- The table of the control slab ----
  */
 
+/* Windows of several communicators may be made at the same time: ctx->lock. */
 static int
 rec_publish(oriel_win *w)
 {
 	struct ctl *ctl = w->ctx->ctl;
 	size_t at = w->id % CTL_WINS;
 
-	for (size_t n = 0; n < CTL_WINS; n++, at = (at + 1) % CTL_WINS) {
+	pthread_mutex_lock(&w->ctx->lock);
+	for (size_t n = 0; n < CTL_WINS && !w->slot; n++, at = (at + 1) % CTL_WINS) {
 		struct win_rec *r = &ctl->wins[at];
 
 		if (load_relaxed(&r->id) > REC_DELETED)
@@ -26,9 +28,11 @@ rec_publish(oriel_win *w)
 		       sizeof(*r) - sizeof(r->id));
 		store_release(&r->id, w->id);
 		w->slot = r;
-		return 0;
 	}
-	return fail(ORIEL_ELIMIT, "this rank has %d windows already, the most at once", CTL_WINS);
+	pthread_mutex_unlock(&w->ctx->lock);
+	return w->slot ? 0
+	               : fail(ORIEL_ELIMIT, "this rank has %d windows already, the most at once",
+	                      CTL_WINS);
 }
 
 static void
