@@ -4,52 +4,60 @@
 
 #include <string.h>
 
-/* What the knob says, looked up once a communicator. */
-static int
-look_up_forced(oriel_comm *comm, struct plan_state *s)
+int
+coll_choose_allgather(const oriel_comm *comm, struct choice *choice)
 {
+	const struct coll_row *small = &coll_table[COLL_ROW_ALLGATHER_BRUCK];
+	const struct coll_row *large = &coll_table[COLL_ROW_ALLGATHER_RING];
 	const char *text = comm->ctx->knobs.s.allgather;
-	const struct coll_row *row = NULL;
-	int rc;
+	int arg = 2, rc;
 
 	if (strcmp(text, "auto")) {
-		rc = coll_find(COLL_ALLGATHER, text, comm->size, &row, &s->forced_arg);
+		rc = coll_find(COLL_ALLGATHER, text, comm->size, &small, &arg);
 		if (rc)
 			return fail_in(rc, "ORIEL_ALLGATHER (from the %s)",
 			               comm->ctx->knobs.from.allgather);
+		large = small;
 	}
-	s->forced = row;
-	s->forced_known = true;
+	choice->small = &small->program;
+	choice->large = &large->program;
+	choice->small_arg = coll_clip(small, comm->size, arg);
+	choice->large_arg = coll_clip(large, comm->size, arg);
+	choice->small_max = COLL_ALLGATHER_SMALL / (unsigned)comm->size;
+	choice->made = true;
 	return 0;
 }
 
-int
-coll_choose_allgather(oriel_comm *comm, size_t len, const struct coll_row **row, int *arg)
+/* comm_enter without a call where all is well. */
+static inline int
+enter(const oriel_comm *comm)
+{
+	if (likely(comm && comm->magic == COMM_MAGIC && load_relaxed(comm->ctx->alive) &&
+	           !comm->ctx->expelled))
+		return 0;
+	return comm_enter(comm);
+}
+
+static inline int
+run_allgather(oriel_comm *comm, const struct binding *b)
 {
 	struct plan_state *s;
 	int rc = plan_state_get(comm, &s);
 
-	if (likely(!rc) && unlikely(!s->forced_known))
-		rc = look_up_forced(comm, s);
+	if (likely(!rc) && unlikely(!s->allgather.made))
+		rc = coll_choose_allgather(comm, &s->allgather);
 	if (unlikely(rc))
 		return rc;
-	if (s->forced) {
-		*row = s->forced;
-		*arg = s->forced_arg;
-		return 0;
-	}
-	*row = &coll_table[len <= COLL_ALLGATHER_SMALL / (unsigned)comm->size
-	                           ? COLL_ROW_ALLGATHER_BRUCK
-	                           : COLL_ROW_ALLGATHER_RING];
-	*arg = coll_clip(*row, comm->size, 2);
-	return 0;
+	if (b->block <= s->allgather.small_max)
+		return plan_run(comm, s->allgather.small, s->allgather.small_arg, b);
+	return plan_run(comm, s->allgather.large, s->allgather.large_arg, b);
 }
 
 int
 oriel_barrier(oriel_comm *comm)
 {
 	static const struct binding nothing;
-	int rc = comm_enter(comm);
+	int rc = enter(comm);
 
 	if (unlikely(rc))
 		return rc;
@@ -68,9 +76,8 @@ int
 comm_allgather(oriel_comm *comm, const void *in, void *out, size_t len)
 {
 	struct binding b;
-	const struct coll_row *row;
 	char *own = (char *)out + (size_t)comm->rank * len;
-	int rc = comm_call_begin(comm), arg;
+	int rc = comm_call_begin(comm);
 
 	if (unlikely(rc))
 		return rc;
@@ -80,15 +87,12 @@ comm_allgather(oriel_comm *comm, const void *in, void *out, size_t len)
 		rc = unlikely(comm_failed(comm)) ? comm_fail_error(comm, comm_failed(comm)) : 0;
 		goto end;
 	}
-	rc = coll_choose_allgather(comm, len, &row, &arg);
-	if (unlikely(rc))
-		goto end;
 	b.buf[IN] = b.buf[TMP] = NULL;
 	b.buf[OUT] = out;
 	b.block = len;
 	b.reduce = NULL;
 	b.arg = NULL;
-	rc = plan_run(comm, &row->program, arg, &b);
+	rc = run_allgather(comm, &b);
 end:
 	comm_call_end(comm);
 	return rc;
@@ -110,7 +114,7 @@ bad_buffers(const oriel_comm *comm, const void *in, const void *out, size_t len)
 int
 oriel_allgather(oriel_comm *comm, const void *in, void *out, size_t len)
 {
-	int rc = comm_enter(comm);
+	int rc = enter(comm);
 	size_t total;
 
 	if (unlikely(rc))

@@ -14,7 +14,8 @@
  */
 #define COLL_ALLGATHER_SMALL (64u << 10)
 
-/* ORIEL_ALLGATHER decides if it names an algorithm. Between comm_call_begin and end. */
-int coll_choose_allgather(oriel_comm *comm, size_t len, const struct coll_row **row, int *arg);
+struct choice;
+/* Looked up once a communicator; ORIEL_ALLGATHER decides if it names an algorithm. */
+int coll_choose_allgather(const oriel_comm *comm, struct choice *choice);
 
 #endif

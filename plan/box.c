@@ -28,6 +28,12 @@ struct chan_ready_msg { /* AM_READY; the keys of the buffers follow as data */
 	uint32_t queue;
 };
 
+struct chan_placing_msg { /* AM_PLACING: a question */
+	uint64_t token;
+	uint64_t comm;
+	uint32_t queue, pad;
+};
+
 _Static_assert(sizeof(struct chan_ready_msg) <= AM_HDR_MAX, "fits a message's header");
 _Static_assert(MBOX_BUFS * UCX_KEY_MAX <= AM_DATA_MAX && MBOX_SCRATCH <= AM_DATA_MAX,
                "fits a message's payload");
@@ -257,17 +263,18 @@ chan_credit(struct chan *c)
 }
 
 static void
-ready_in_place(struct chan *c, const struct chan_buf buf[MBOX_BUFS], uint64_t call, uint64_t hash)
+ready_in_place(struct chan *c, char *const base[MBOX_BUFS], const size_t size[MBOX_BUFS],
+               uint64_t call, uint64_t hash)
 {
 	struct mbox_ready *r = &c->out->ready;
 	unsigned slab;
 	size_t off;
 
 	for (int i = 0; i < MBOX_BUFS; i++) {
-		bool pool = buf[i].size &&
-		            pool_find(c->comm->ctx->pool, buf[i].base, buf[i].size, &slab, &off);
+		bool pool = size[i] &&
+		            pool_find(c->comm->ctx->pool, base[i], size[i], &slab, &off);
 
-		r->buf[i].where = pool ? off : (uintptr_t)buf[i].base;
+		r->buf[i].where = pool ? off : (uintptr_t)base[i];
 		r->buf[i].key = pool ? slab + 1 : 0;
 	}
 	r->hash = hash;
@@ -276,7 +283,8 @@ ready_in_place(struct chan *c, const struct chan_buf buf[MBOX_BUFS], uint64_t ca
 }
 
 int
-chan_ready(struct chan *c, const struct chan_buf buf[MBOX_BUFS], uint64_t call, uint64_t hash)
+chan_ready(struct chan *c, char *const base[MBOX_BUFS], const size_t size[MBOX_BUFS],
+               uint64_t call, uint64_t hash)
 {
 	struct chan_ready_msg h = {
 		.comm = c->comm->id, .call = call, .hash = hash, .queue = c->queue
@@ -287,19 +295,81 @@ chan_ready(struct chan *c, const struct chan_buf buf[MBOX_BUFS], uint64_t call, 
 
 	c->ready_told = call;
 	if (c->out) {
-		ready_in_place(c, buf, call, hash);
+		ready_in_place(c, base, size, call, hash);
 		return 0;
 	}
 	for (int i = 0; i < MBOX_BUFS; i++) {
-		if (!buf[i].size)
+		if (!size[i])
 			continue;
 		len = UCX_KEY_MAX;
-		rc = ucx_mem_key(c->comm->ctx, buf[i].base, buf[i].size, keys + used, &len);
+		rc = ucx_mem_key(c->comm->ctx, base[i], size[i], keys + used, &len);
 		if (rc)
 			return rc;
-		h.where[i] = (uintptr_t)buf[i].base;
+		h.where[i] = (uintptr_t)base[i];
 		h.key_len[i] = (uint32_t)len;
 		used += len;
 	}
 	return am_send(c->peer, AM_READY, &h, sizeof(h), keys, used);
+}
+
+/* "Are you writing my buffers?" The failure word came before it, so a no stays one. */
+void
+chan_on_placing(oriel_ctx *ctx, const struct am_msg *m)
+{
+	struct chan_placing_msg h;
+	uint64_t call = 0;
+	struct box *b;
+
+	if (m->hdr_len != sizeof(h)) {
+		bad_sender(m, "question");
+		return;
+	}
+	memcpy(&h, m->hdr, sizeof(h));
+	fence_full();
+	pthread_mutex_lock(&ctx->boxes->lock);
+	b = box_find_locked(ctx->boxes, h.comm, m->from->rank, h.queue, false);
+	if (b)
+		call = load_acquire(&b->placing);
+	pthread_mutex_unlock(&ctx->boxes->lock);
+	am_answer(ctx, m, h.token, 0, &call, sizeof(call));
+}
+
+static bool
+ask_left_alone(struct chan *c, uint64_t call, uint64_t deadline)
+{
+	struct chan_placing_msg h = { .comm = c->comm->id, .queue = c->queue };
+	uint64_t answer = call;
+	size_t len = sizeof(answer);
+	int rc;
+
+	do {
+		rc = am_call(c->peer, AM_PLACING, &h, sizeof(h), NULL, 0, &answer, &len, deadline);
+	} while (!rc && answer == call && now_ns() < deadline);
+	return rc == ORIEL_EPEER || (!rc && answer != call);
+}
+
+struct leaving {
+	struct chan *c;
+	uint64_t call;
+};
+
+static bool
+has_left(void *arg)
+{
+	struct leaving *l = arg;
+
+	return load_acquire(&l->c->in->placing.call) != l->call || load_acquire(&l->c->peer->dead);
+}
+
+bool
+chan_left_alone(struct chan *c, uint64_t call, uint64_t deadline)
+{
+	struct leaving l = { c, call };
+
+	if (c->ready_told != call)
+		return true;
+	if (!c->out)
+		return ask_left_alone(c, call, deadline);
+	fence_full();
+	return !ctx_wait(c->comm->ctx, has_left, NULL, &l, deadline);
 }

@@ -215,19 +215,17 @@ write_mapped(struct chan *c, char *dst, const char *src, size_t len)
 	return 0;
 }
 
-int
-chan_place(struct chan *c, unsigned dst, size_t off, const void *src, size_t len)
+static int
+place(struct chan *c, unsigned dst, size_t off, const void *src, size_t len)
 {
 	uint64_t where = c->in->ready.buf[dst].where + off;
 	uint64_t key = c->in->ready.buf[dst].key;
 	void *to;
 	int rc;
 
-	if (!c->out) {
-		c->unquiet = true;
+	if (!c->out)
 		return ucx_put_key(c->peer, c->box->rkey[dst], c->box->key_len[dst], where, src,
 		                   len);
-	}
 	if (!key && !c->peer->same_process)
 		return write_process(c, where, src, len);
 	to = (void *)(uintptr_t)where;
@@ -239,11 +237,47 @@ chan_place(struct chan *c, unsigned dst, size_t off, const void *src, size_t len
 	return write_mapped(c, to, src, len);
 }
 
+/* What the receiver looks at to see whether this rank is writing its buffers. */
+static uint64_t *
+placing(struct chan *c)
+{
+	return c->out ? &c->out->placing.call : &c->box->placing;
+}
+
+static void
+stop_placing(struct chan *c)
+{
+	store_release(placing(c), 0);
+	if (c->out)
+		wake_after_store(c->wake);
+}
+
+int
+chan_place(struct chan *c, uint64_t call, unsigned dst, size_t off, const void *src, size_t len)
+{
+	int rc;
+
+	store_relaxed(placing(c), call);
+	fence_full();
+	rc = comm_failed(c->comm) ? comm_fail_error(c->comm, comm_failed(c->comm))
+	                          : place(c, dst, off, src, len);
+	/* Puts through ucx are under way until chan_quiet. */
+	if (c->out)
+		stop_placing(c);
+	else
+		c->unquiet = true;
+	return rc;
+}
+
 int
 chan_quiet(struct chan *c, uint64_t deadline)
 {
+	int rc;
+
 	if (!c->unquiet)
 		return 0;
 	c->unquiet = false;
-	return ucx_quiet(c->peer, deadline);
+	rc = ucx_quiet(c->peer, deadline);
+	stop_placing(c);
+	return rc;
 }

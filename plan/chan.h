@@ -61,22 +61,30 @@ void chan_adopt(struct chan *c);
 int chan_send(struct chan *c, uint64_t meta, uint64_t seq, const void *data, size_t len);
 /* Tells the peer how much was taken in. Connected. */
 int chan_credit(struct chan *c);
-/* Tells the peer that n buffers of this call may be written. Connected. */
-struct chan_buf {
-	void *base;
-	size_t size;
-};
-int chan_ready(struct chan *c, const struct chan_buf buf[MBOX_BUFS], uint64_t call, uint64_t hash);
+/* Tells the peer that the buffers of this call may be written. Connected. */
+int chan_ready(struct chan *c, char *const base[MBOX_BUFS], const size_t size[MBOX_BUFS],
+               uint64_t call, uint64_t hash);
 
 /*
  * Zero copy into a buffer that the peer is ready for (in->ready). can_place
  * false: it can be reached by lines only. place moves len bytes to offset off,
  * all inside the buffer; the next line, published later, is behind them.
+ *
+ * Each place says so in "placing", a full fence before it looks at the failure
+ * word; a receiver that fails sets the word, a fence before it looks at
+ * "placing". So either the sender sees the failure or the receiver sees that it
+ * has to wait.
  */
 bool chan_can_place(struct chan *c, unsigned dst);
-int chan_place(struct chan *c, unsigned dst, size_t off, const void *src, size_t len);
+int chan_place(struct chan *c, uint64_t call, unsigned dst, size_t off, const void *src, size_t len);
 /* Sources of earlier places are free again. */
 int chan_quiet(struct chan *c, uint64_t deadline);
+/*
+ * After the failure word was spread: the peer does not write this rank's
+ * buffers in this call any more, so that the caller may have them back. False:
+ * it was still at it at the deadline.
+ */
+bool chan_left_alone(struct chan *c, uint64_t call, uint64_t deadline);
 
 /* The table of private mailboxes, part of the context. */
 int chan_open(oriel_ctx *ctx);

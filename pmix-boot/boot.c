@@ -63,8 +63,9 @@ open_any(struct boot *b, const struct oriel_bootstrap *user)
 		if (rc != BOOT_NOBODY)
 			return rc;
 #else
-		return fail(ORIEL_EBOOT, "a PMIx launcher started this rank (PMIX_NAMESPACE=%s), "
-		                         "but this build has no PMIx",
+		return fail(ORIEL_EBOOT,
+		            "a PMIx launcher started this rank (PMIX_NAMESPACE=%s), "
+		            "but this build has no PMIx",
 		            getenv("PMIX_NAMESPACE"));
 #endif
 	}
@@ -98,10 +99,11 @@ check_opened(const struct boot *b)
 	for (int i = 0; i < b->n_local; i++)
 		if (b->local[i] < 0 || b->local[i] >= b->size ||
 		    (i > 0 && b->local[i] <= b->local[i - 1]))
-			return fail(code,
-			            "%s: rank %d, number %d of the %d ranks of this node, is out of "
-			            "order or outside the job's %d",
-			            b->launcher, b->local[i], i, b->n_local, b->size);
+			return fail(
+			        code,
+			        "%s: rank %d, number %d of the %d ranks of this node, is out of "
+			        "order or outside the job's %d",
+			        b->launcher, b->local[i], i, b->n_local, b->size);
 	if (boot_local_index(b, b->rank) < 0)
 		return fail(code, "%s: rank %d is not among the %d ranks of its own node",
 		            b->launcher, b->rank, b->n_local);

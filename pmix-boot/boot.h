@@ -12,7 +12,8 @@
  * the others from the thread that opened. A process may hold several boots at
  * a time (several contexts). Under PMIx the n-th boot of one process pairs with
  * the n-th of every other, so they are opened and fenced in the same order
- * everywhere.
+ * everywhere. The process stays connected until it exits after its last boot_close;
+ * one that exits with an open boot has failed, for the launcher.
  */
 #ifndef PMIX_BOOT_BOOT_H
 #define PMIX_BOOT_BOOT_H
@@ -91,11 +92,13 @@ int boot_get(struct boot *b, int rank, const char *key, void *value, size_t *len
 /* From now on, tells on_failure what the launcher tells; 0 also where it tells nothing. */
 int boot_watch(struct boot *b);
 /*
- * Forgets the launcher. After a collecting fence all ranks' records are kept
- * here first (memory in proportion to the job), else none is.
+ * Forgets the launcher; when all contexts of the process have left or closed, the
+ * launcher no longer minds its end, and none can be opened any more. After a collecting fence all
+ * ranks' records are kept here first (memory in proportion to the job), else none is.
  */
 int boot_leave(struct boot *b);
-/* Also after boot_leave, and on a zeroed struct. No collective: fence first if peers may still get. */
+/* Also after boot_leave, and on a zeroed struct. No collective: fence first if peers may still get.
+ */
 void boot_close(struct boot *b);
 /* This rank's index in b->local of another rank of the node, or -1. O(log n_local). */
 int boot_local_index(const struct boot *b, int rank);

@@ -20,25 +20,36 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /*
- * PMIx is one thing of the whole process, so this is too. open guards it, except
- * fence: held over a fence, because PMIx tells two fences of one process over the
- * same ranks not apart.
+ * PMIx is one thing of the whole process, so this is too. It is initialized once,
+ * and finalized at exit or when the last context leaves, not when the last one
+ * closes: a fence of ranks that have started again would end early, because of the
+ * ranks that have not, yet, finalized.
+ *
+ * open guards all but fence_lost. fence is held over a fence, because PMIx does
+ * not tell two fences of one process over the same ranks apart.
  */
 static struct {
 	pthread_mutex_t open, fence;
+	pmix_proc_t me;
+	pid_t initialized; /* by which process: a forked child must not finalize; 0: not now */
+	bool left;         /* a context has left, and none can be opened any more */
+	bool at_exit;      /* finalize_at_exit is registered */
+	int n_open;        /* contexts that have neither left nor closed */
 	unsigned contexts; /* that were ever opened: the next one's number */
 	bool fence_lost;   /* a fence timed out and may still be pending in the server */
 } process = { .open = PTHREAD_MUTEX_INITIALIZER, .fence = PTHREAD_MUTEX_INITIALIZER };
 
 struct pmix_boot {
 	pmix_proc_t me;
-	unsigned context; /* which one of this process */
+	unsigned context;   /* which one of this process */
 	struct records put; /* of the round that has not been fenced */
-	unsigned rounds;  /* fenced; read by get in any thread */
-	bool broken;      /* a fence has failed */
-	/* After leave: kept[rank * rounds + round]. NULL before it, and without a collecting fence. */
+	unsigned rounds;    /* fenced; read by get in any thread */
+	bool broken;        /* a fence has failed */
+	/* After leave: kept[rank * rounds + round]. NULL before it, and without a collecting fence.
+	 */
 	struct records *kept;
 	struct watcher watcher;
 };
@@ -161,12 +172,37 @@ ask_launcher(struct boot *b, struct pmix_boot *p, uint64_t timeout_ns)
 	return 0;
 }
 
-static int
-open_locked(struct boot *b, struct pmix_boot *p, uint64_t timeout_ns)
+static void
+finalize(void)
 {
-	pmix_status_t status = PMIx_Init(&p->me, NULL, 0);
-	int rc;
+	pmix_status_t status = PMIx_Finalize(NULL, 0);
 
+	process.initialized = 0;
+	if (status != PMIX_SUCCESS)
+		log_at(LOG_WARN, "boot: PMIx: finalize: %s (%d)", PMIx_Error_string(status),
+		       (int)status);
+}
+
+/* A rank that exits with an open context has failed, and the launcher is to see that. */
+static void
+finalize_at_exit(void)
+{
+	if (process.initialized == getpid() && !process.n_open)
+		finalize();
+}
+
+static int
+initialize(void)
+{
+	pmix_status_t status;
+
+	if (process.left)
+		return fail(ORIEL_EBOOT,
+		            "PMIx: this process has left its launcher (ORIEL_FT), so no "
+		            "further context can be opened");
+	if (process.initialized)
+		return 0;
+	status = PMIx_Init(&process.me, NULL, 0);
 	if (status == PMIX_ERR_UNREACH) {
 		log_at(LOG_WARN,
 		       "boot: PMIX_NAMESPACE=%s is set but its server does not answer: "
@@ -176,14 +212,39 @@ open_locked(struct boot *b, struct pmix_boot *p, uint64_t timeout_ns)
 	}
 	if (status != PMIX_SUCCESS)
 		return bootpmix_fail(status, "init");
+	process.initialized = getpid();
+	if (!process.at_exit && atexit(finalize_at_exit))
+		log_at(LOG_WARN, "boot: PMIx will not be finalized at exit");
+	process.at_exit = true;
+	return 0;
+}
+
+static int
+open_locked(struct boot *b, struct pmix_boot *p, uint64_t timeout_ns)
+{
+	int rc = initialize();
+
+	if (rc)
+		return rc;
+	p->me = process.me;
 	p->context = process.contexts;
 	rc = ask_launcher(b, p, timeout_ns);
-	if (rc) {
-		PMIx_Finalize(NULL, 0);
+	if (rc)
 		return rc;
-	}
 	process.contexts++;
+	process.n_open++;
 	return 0;
+}
+
+static void
+release(bool leaving)
+{
+	pthread_mutex_lock(&process.open);
+	process.n_open--;
+	process.left = process.left || leaving;
+	if (process.left && !process.n_open)
+		finalize();
+	pthread_mutex_unlock(&process.open);
 }
 
 static int
@@ -222,7 +283,8 @@ round_key(const struct pmix_boot *p, unsigned round, char key[BOOT_KEY_MAX + 1])
 	snprintf(key, BOOT_KEY_MAX + 1, "oriel.%u.%u", p->context, round);
 }
 
-/* Hands the round's records to PMIx. An empty key makes the value never empty, which some versions reject. */
+/* Hands the round's records to PMIx. An empty key makes the value never empty, which some versions
+ * reject. */
 static int
 publish(struct pmix_boot *p)
 {
@@ -388,19 +450,6 @@ keep_all(struct boot *b, struct pmix_boot *p, uint64_t timeout_ns)
 	return 0;
 }
 
-static void
-finalize(void)
-{
-	pmix_status_t status;
-
-	pthread_mutex_lock(&process.open);
-	status = PMIx_Finalize(NULL, 0);
-	pthread_mutex_unlock(&process.open);
-	if (status != PMIX_SUCCESS)
-		log_at(LOG_WARN, "boot: PMIx: finalize: %s (%d)", PMIx_Error_string(status),
-		       (int)status);
-}
-
 static int
 pmix_leave(struct boot *b, bool collected, uint64_t timeout_ns)
 {
@@ -410,7 +459,7 @@ pmix_leave(struct boot *b, bool collected, uint64_t timeout_ns)
 	if (rc)
 		return rc;
 	bootpmix_unwatch(&p->watcher);
-	finalize();
+	release(true);
 	return 0;
 }
 
@@ -421,7 +470,7 @@ pmix_close(struct boot *b)
 
 	if (!b->left) {
 		bootpmix_unwatch(&p->watcher);
-		finalize();
+		release(false);
 	}
 	free_kept(p->kept, (size_t)b->size * p->rounds);
 	records_free(&p->put);

@@ -12,7 +12,7 @@
 
 /* Sets the detail "PMIx: <what>: <text of status>" and returns the code that fits. */
 int bootpmix_fail(pmix_status_t status, const char *what, ...)
-	__attribute__((format(printf, 2, 3), cold));
+        __attribute__((format(printf, 2, 3), cold));
 
 /* A value as the caller wants it; bytes are malloc'd, and a NUL follows them. */
 struct fetched {
@@ -22,7 +22,8 @@ struct fetched {
 	size_t len;
 };
 
-/* how: NULL, or the one attribute to set, such as PMIX_OPTIONAL. A key that is not there is EBOOT. */
+/* how: NULL, or the one attribute to set, such as PMIX_OPTIONAL. A key that is not there is EBOOT.
+ */
 int bootpmix_fetch(const pmix_proc_t *proc, const char *key, const char *how, uint64_t timeout_ns,
                    struct fetched *out);
 /* *lost: our wait ended before the server's, so that the fence may be pending there. */

@@ -130,9 +130,9 @@ call_wait(struct call *c, pmix_status_t submitted, uint64_t timeout_ns)
 	}
 	pthread_mutex_lock(&c->lock);
 	while (!c->done && !rc)
-		rc = deadline == ORIEL_FOREVER ?
-		             pthread_cond_wait(&c->done_cond, &c->lock) :
-		             pthread_cond_timedwait(&c->done_cond, &c->lock, &ts);
+		rc = deadline == ORIEL_FOREVER
+		             ? pthread_cond_wait(&c->done_cond, &c->lock)
+		             : pthread_cond_timedwait(&c->done_cond, &c->lock, &ts);
 	done = c->done;
 	pthread_mutex_unlock(&c->lock);
 	return done;

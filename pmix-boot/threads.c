@@ -61,9 +61,9 @@ threads_fence(void *arg, uint64_t timeout_ns)
 	if (++tb->arrived == tb->n)
 		end_fence(tb);
 	while (tb->fences == fence && !rc)
-		rc = deadline == ORIEL_FOREVER ?
-		             pthread_cond_wait(&tb->fence_ended, &tb->lock) :
-		             pthread_cond_timedwait(&tb->fence_ended, &tb->lock, &ts);
+		rc = deadline == ORIEL_FOREVER
+		             ? pthread_cond_wait(&tb->fence_ended, &tb->lock)
+		             : pthread_cond_timedwait(&tb->fence_ended, &tb->lock, &ts);
 	if (tb->fences != fence)
 		rc = 0;
 	else

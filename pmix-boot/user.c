@@ -34,7 +34,9 @@ user_open(struct boot *b, const struct oriel_bootstrap *user, uint64_t timeout_n
 	(void)timeout_ns;
 	if (!user->put || !user->fence || !user->get)
 		return fail(ORIEL_EINVAL, "bootstrap: its %s is NULL",
-		            !user->put ? "put" : !user->fence ? "fence" : "get");
+		            !user->put     ? "put"
+		            : !user->fence ? "fence"
+		                           : "get");
 	if (!user->job && user->size > 1)
 		return fail(ORIEL_EINVAL, "bootstrap: job is NULL, with %d ranks", user->size);
 	if (user->job && strlen(user->job) >= sizeof(b->job))
@@ -61,8 +63,8 @@ user_put(struct boot *b, const char *key, const void *value, size_t len)
 	int rc = table(b)->put(table(b)->arg, key, value, len);
 
 	return rc ? fail(users_error(rc), "the program's bootstrap: put of \"%s\" returned %d (%s)",
-	                 key, rc, users_text(rc)) :
-		    0;
+	                 key, rc, users_text(rc))
+	          : 0;
 }
 
 static int
@@ -72,8 +74,8 @@ user_fence(struct boot *b, bool collect, uint64_t timeout_ns)
 
 	(void)collect;
 	return rc ? fail(users_error(rc), "the program's bootstrap: fence returned %d (%s)", rc,
-	                 users_text(rc)) :
-		    0;
+	                 users_text(rc))
+	          : 0;
 }
 
 static int

@@ -211,7 +211,11 @@ unpublish(oriel_comm *c)
 	c->fail_private = load_relaxed(&c->rec->fail);
 	c->fail = &c->fail_private;
 	store_release(&c->rec->id, REC_DELETED);
-	pool_free(c->ctx->pool, c->boxes);
+	/* Members of a failed communicator have not agreed to its end: one may write yet. */
+	if (c->fail_private)
+		pool_retire(c->ctx->pool, c->boxes);
+	else
+		pool_free(c->ctx->pool, c->boxes);
 	c->rec = NULL;
 	c->boxes = NULL;
 }

@@ -19,6 +19,8 @@
  * 0       8 * 64         line[]: payload, meta, seq
  * 512     64             credit: messages of the reverse channel consumed
  * 576     64             ready: the writer's destination buffers of a call
+ * 640     64             placing: the call in which the writer writes the owner's
+ *                        buffers just now, or 0
  * 4096    8 * 8192       scratch[]: payload of small messages
  */
 #ifndef RMA_MBOX_H
@@ -58,11 +60,17 @@ struct mbox_ready {
 	uint64_t call; /* written last */
 };
 
+struct mbox_placing {
+	uint64_t call;
+	char pad[56];
+};
+
 struct mbox {
 	struct mbox_line line[MBOX_SLOTS];
 	struct mbox_credit credit;
 	struct mbox_ready ready;
-	char pad[4096 - 64 * MBOX_SLOTS - 128];
+	struct mbox_placing placing;
+	char pad[4096 - 64 * MBOX_SLOTS - 192];
 	char scratch[MBOX_SLOTS][MBOX_SCRATCH];
 };
 

@@ -14,6 +14,7 @@ struct side { /* one rank's end of a channel */
 	uint32_t there;    /* the index of this edge at the other rank; UINT32_MAX: it has none */
 	uint32_t closed;   /* out: batches closed by a signal that was posted */
 	uint32_t came;     /* in: batches that have come */
+	uint32_t waited;   /* in: of those, waited for */
 	uint32_t *pending; /* out, by batch: blocks that have not landed */
 	int *clock;        /* in, by batch: rounds until it came */
 };
@@ -173,6 +174,8 @@ step(struct sim *s, int rank, unsigned queue)
 	case OP_WAIT:
 		if (side->came < op->n)
 			return false;
+		if (op->n > side->waited)
+			side->waited = op->n;
 		for (uint32_t b = 0; b < op->n; b++)
 			if (side->clock[b] > r->clock[queue])
 				r->clock[queue] = side->clock[b];
@@ -294,6 +297,22 @@ move_flight(struct sim *s, size_t n)
 	return true;
 }
 
+/* All is quiet: every batch had its wait, and the whole its cost. */
+static void
+look_at_all(struct sim *s)
+{
+	int rounds = s->check->row->rounds(s->size, s->check->arg);
+
+	for (int r = 0; r < s->size; r++)
+		for (uint32_t e = 0; e < s->rank[r].plan->n_edges; e++)
+			if (s->rank[r].side[e].waited != s->rank[r].side[e].came)
+				wrong(s, "rank %d got %u batches of rank %d and waited for %u", r,
+				      s->rank[r].side[e].came, s->rank[r].plan->edges[e].rank,
+				      s->rank[r].side[e].waited);
+	if (s->rounds != rounds)
+		wrong(s, "%d rounds, its cost says %d", s->rounds, rounds);
+}
+
 static void
 simulate(struct sim *s)
 {
@@ -320,9 +339,8 @@ simulate(struct sim *s)
 			      s->live, s->n_flights);
 		idle = 0;
 	}
-	if (!s->error && s->rounds != s->check->row->rounds(s->size, s->check->arg))
-		wrong(s, "%d rounds, its cost says %d", s->rounds,
-		      s->check->row->rounds(s->size, s->check->arg));
+	if (!s->error)
+		look_at_all(s);
 }
 
 static bool

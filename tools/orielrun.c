@@ -185,26 +185,26 @@ run(void)
 /* ---- Set-up and options --------------------------------------------------- */
 
 static const char usage[] =
-	"usage: orielrun -n N [options] program [arguments]\n"
-	"Starts N ranks of a program on this machine and lets them find each other by PMIx.\n"
-	"\n"
-	"  -n N                      ranks, 1 to 4096\n"
-	"  --tag                     put \"[rank] \" before each line of the ranks' output\n"
-	"  --kill-on-failure[=yes|no]\n"
-	"                            yes (default): when a rank fails, end the others;\n"
-	"                            no: let them go on, and tell them by a PMIx event\n"
-	"  --timeout SECONDS         end the job after so long, with status 124\n"
-	"  --grace SECONDS           from the request to end until ranks are killed (2)\n"
-	"  --bind core               pin rank i to core i, round robin\n"
-	"  --env NAME=VALUE          for the ranks' environment; may be given again\n"
-	"  -v                        say what happens\n"
-	"  --help, --version\n"
-	"\n"
-	"A rank fails when it exits with a status other than 0 or dies by a signal. The status\n"
-	"is 0, or that of the first rank to fail (128 + its signal), or the code that a rank gave\n"
-	"to PMIx_Abort; 127: no such program; 2: wrong usage; 1: orielrun itself failed.\n"
-	"SIGINT, SIGTERM and SIGHUP are handed to the ranks; the second one kills them. Rank 0\n"
-	"reads orielrun's standard input, the others /dev/null.\n";
+        "usage: orielrun -n N [options] program [arguments]\n"
+        "Starts N ranks of a program on this machine and lets them find each other by PMIx.\n"
+        "\n"
+        "  -n N                      ranks, 1 to 4096\n"
+        "  --tag                     put \"[rank] \" before each line of the ranks' output\n"
+        "  --kill-on-failure[=yes|no]\n"
+        "                            yes (default): when a rank fails, end the others;\n"
+        "                            no: let them go on, and tell them by a PMIx event\n"
+        "  --timeout SECONDS         end the job after so long, with status 124\n"
+        "  --grace SECONDS           from the request to end until ranks are killed (2)\n"
+        "  --bind core               pin rank i to core i, round robin\n"
+        "  --env NAME=VALUE          for the ranks' environment; may be given again\n"
+        "  -v                        say what happens\n"
+        "  --help, --version\n"
+        "\n"
+        "A rank fails when it exits with a status other than 0 or dies by a signal. The status\n"
+        "is 0, or that of the first rank to fail (128 + its signal), or the code that a rank gave\n"
+        "to PMIx_Abort; 127: no such program; 2: wrong usage; 1: orielrun itself failed.\n"
+        "SIGINT, SIGTERM and SIGHUP are handed to the ranks; the second one kills them. Rank 0\n"
+        "reads orielrun's standard input, the others /dev/null.\n";
 
 static bool
 parse_seconds(const char *text, uint64_t *ns)
@@ -247,9 +247,9 @@ take_option(int opt, char *value)
 		return NULL;
 	case OPT_KILL:
 		job.keep_going = value && !strcmp(value, "no");
-		return !value || job.keep_going || !strcmp(value, "yes") ?
-		               NULL :
-		               "--kill-on-failure is yes or no";
+		return !value || job.keep_going || !strcmp(value, "yes")
+		               ? NULL
+		               : "--kill-on-failure is yes or no";
 	case OPT_TIMEOUT:
 		return parse_seconds(value, &job.timeout_ns) ? NULL : "--timeout wants seconds";
 	case OPT_GRACE:
@@ -415,4 +415,3 @@ main(int argc, char **argv)
 	free(job.ranks);
 	return job.code < 0 ? 0 : job.code;
 }
-

@@ -149,4 +149,3 @@ tty_wanted(void)
 
 	return job.tty_fd >= 0 && tcgetpgrp(STDIN_FILENO) == getpgrp() && poll(&p, 1, 0) == 1;
 }
-

@@ -148,7 +148,8 @@ make_stream(struct stream *s, int *rank_end)
 	return true;
 }
 
-/* Rank 0 reads what we would; from a terminal through us, because its group is not the foreground. */
+/* Rank 0 reads what we would; from a terminal through us, because its group is not the foreground.
+ */
 static bool
 make_stdin(int i, int *rank_end)
 {
@@ -180,7 +181,8 @@ rank_start(int i)
 	bool ok;
 
 	ok = server_add_rank(i) && make_stdin(i, &fd[0]);
-	ok = ok && (!job.tag || (make_stream(&r->out[0], &fd[1]) && make_stream(&r->out[1], &fd[2])));
+	ok = ok &&
+	     (!job.tag || (make_stream(&r->out[0], &fd[1]) && make_stream(&r->out[1], &fd[2])));
 	if (ok && job.bind && !pick_core(i, &cpus)) {
 		say("--bind core: this process may run on no CPU that it can name");
 		ok = false;
@@ -244,9 +246,8 @@ rank_ended(int i, int status)
 	code = judge(&job.ranks[i], status, text);
 	if (job.verbose || (code && !job.ending))
 		say("rank %d (process %d) %s%s", i, (int)job.ranks[i].pid, text,
-		    code && !job.ending && !job.keep_going && job.n_live > 1 ?
-		            "; ending the others" :
-		            "");
+		    code && !job.ending && !job.keep_going && job.n_live > 1 ? "; ending the others"
+		                                                             : "");
 	if (code)
 		job_failed(code);
 	if (job.n_live > 1 && !job.ending && (!code || job.keep_going))
@@ -274,8 +275,8 @@ ranks_reap(void)
 		if (i == job.n)
 			waitpid(si.si_pid, NULL, 0); /* None of the ranks. */
 		else
-			rank_ended(i, si.si_code == CLD_EXITED ? (si.si_status & 0xff) << 8 :
-			                                         si.si_status);
+			rank_ended(i, si.si_code == CLD_EXITED ? (si.si_status & 0xff) << 8
+			                                       : si.si_status);
 		si.si_pid = 0;
 	}
 }
@@ -308,4 +309,3 @@ job_failed(int code)
 	if (job.code < 0)
 		job.code = code;
 }
-

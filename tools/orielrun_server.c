@@ -60,8 +60,8 @@ on_finalized(const pmix_proc_t *proc, void *object, pmix_op_cbfunc_t done, void 
 }
 
 static pmix_status_t
-on_abort(const pmix_proc_t *proc, void *object, int status, const char text[],
-         pmix_proc_t procs[], size_t n_procs, pmix_op_cbfunc_t done, void *arg)
+on_abort(const pmix_proc_t *proc, void *object, int status, const char text[], pmix_proc_t procs[],
+         size_t n_procs, pmix_op_cbfunc_t done, void *arg)
 {
 	(void)object;
 	(void)procs;
@@ -94,8 +94,8 @@ on_fence(const pmix_proc_t procs[], size_t n_procs, const pmix_info_t info[], si
 }
 
 static pmix_status_t
-on_modex(const pmix_proc_t *proc, const pmix_info_t info[], size_t n_info,
-         pmix_modex_cbfunc_t done, void *arg)
+on_modex(const pmix_proc_t *proc, const pmix_info_t info[], size_t n_info, pmix_modex_cbfunc_t done,
+         void *arg)
 {
 	(void)proc;
 	(void)info;
@@ -261,7 +261,6 @@ notify(int i, pmix_status_t code)
 		free(notice);
 	}
 }
-
 
 void
 server_tell(int i, int status)

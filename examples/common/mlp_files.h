@@ -172,7 +172,7 @@ mlp_read_one(const char *file, const char *tensor, bool transposed, struct matri
 {
 	char path[PATH_MAX];
 	const char *colon = strrchr(file, ':');
-	struct tensor_error e;
+	struct tensor_error e = { "" };
 
 	snprintf(path, sizeof(path), "%s", file);
 	if (colon && access(file, F_OK) && (size_t)(colon - file) < sizeof(path)) {

@@ -8,11 +8,16 @@
 #define SECOND UINT64_C(1000000000)
 
 /* What launchers set, so that these tests find nobody wherever they run. */
-static const char *const launcher_env[] = { "PMIX_NAMESPACE",       "PMIX_RANK",
-	                                    "PMI_RANK",             "PMI_SIZE",
-	                                    "PMI_FD",               "MPI_LOCALNRANKS",
-	                                    "SLURM_PROCID",         "SLURM_NTASKS",
-	                                    "SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_SIZE" };
+static const char *const launcher_env[] = { "PMIX_NAMESPACE",
+	                                    "PMIX_RANK",
+	                                    "PMI_RANK",
+	                                    "PMI_SIZE",
+	                                    "PMI_FD",
+	                                    "MPI_LOCALNRANKS",
+	                                    "SLURM_PROCID",
+	                                    "SLURM_NTASKS",
+	                                    "SLURM_STEP_NUM_TASKS",
+	                                    "OMPI_COMM_WORLD_SIZE" };
 
 static void
 forget_launcher(void)

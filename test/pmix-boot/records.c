@@ -25,7 +25,8 @@ Test(records, keys_and_values)
 	cr_assert_null(r.bytes);
 }
 
-/* Bytes come from other processes: whatever they hold, nothing outside them is read (ASan watches). */
+/* Bytes come from other processes: whatever they hold, nothing outside them is read (ASan watches).
+ */
 Test(records, damaged_bytes_are_not_followed)
 {
 	struct records r = { 0 };

@@ -5,8 +5,8 @@
 
 /* A bootstrap that answers as told and remembers what it was asked. */
 struct fake {
-	int answer;        /* of put, fence and get */
-	size_t claims;     /* the length that get claims to have written */
+	int answer;    /* of put, fence and get */
+	size_t claims; /* the length that get claims to have written */
 	char key[64];
 	int rank;
 	uint64_t timeout_ns;
@@ -145,7 +145,7 @@ Test(user, errors_come_back)
 Test(user, bad_tables)
 {
 	static const int unsorted[] = { 2, 1 }, twice[] = { 2, 2 }, strange[] = { 2, 4 },
-			 negative[] = { -1, 2 }, others[] = { 0, 1 };
+	                 negative[] = { -1, 2 }, others[] = { 0, 1 };
 	char long_name[200];
 	struct fake f = { 0 };
 	struct oriel_bootstrap bad[14];

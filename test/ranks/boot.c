@@ -5,16 +5,23 @@
  *   boot failure R  rank R kills itself; the others expect to be told within 5 s
  *   boot lonely R   rank R misses the fence; the others' fence ends in 2 s
  *   boot size N     expects N ranks (a launcher's N singletons would fail)
+ *   boot abort R C  rank R calls PMIx_Abort with code C; the others would wait for ever
  */
 #include "pmix-boot/boot.h"
 #include "base/atomic.h"
 
-#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
+
+#ifdef HAVE_PMIX
+#include <pmix.h>
+#endif
 
 #define SECOND UINT64_C(1000000000)
 
@@ -69,7 +76,8 @@ put_big(struct boot *b, const char *key, int salt)
 static void
 get_big(struct boot *b, const char *key, int salt)
 {
-	unsigned char *got = malloc(big(b) + (size_t)b->size), *want = malloc(big(b) + (size_t)b->size);
+	unsigned char *got = malloc(big(b) + (size_t)b->size),
+	              *want = malloc(big(b) + (size_t)b->size);
 
 	CHECK(got && want);
 	for (int i = 0; i < b->size; i++) {
@@ -158,25 +166,32 @@ check_rounds(struct boot *b)
 	get_big(b, "big", 1);
 }
 
-static int
-everything(void)
+/* Contexts may come one after the other; the same key in another context is another record. */
+static void
+check_reopening(void)
+{
+	for (int i = 10; i < 14; i++) {
+		struct boot b;
+
+		open_boot(&b);
+		put_big(&b, "big", i);
+		CHECK(!boot_fence(&b, false, 20 * SECOND));
+		get_big(&b, "big", i);
+		CHECK(!boot_fence(&b, false, 20 * SECOND));
+		boot_close(&b);
+	}
+}
+
+static void
+check_leaving(void)
 {
 	struct boot one, two, three;
-	uint64_t t0 = now_ns(), t1, t2, t3;
+	struct knobs k;
+	int rc;
 
 	open_boot(&one);
-	t1 = now_ns();
 	put_big(&one, "big", 1);
-	put_place(&one);
 	CHECK(!boot_fence(&one, false, 20 * SECOND));
-	t2 = now_ns();
-	get_big(&one, "big", 1);
-	t3 = now_ns();
-	check_place(&one);
-	check_errors(&one);
-	check_rounds(&one);
-
-	/* The same key in a second context is another record. */
 	open_boot(&two);
 	CHECK(strcmp(one.job, two.job));
 	put_big(&two, "big", 2);
@@ -185,53 +200,90 @@ everything(void)
 	get_big(&one, "big", 1);
 	CHECK(!boot_leave(&two));
 	get_big(&two, "big", 2);
-	CHECK(boot_fence(&two, false, SECOND) == ORIEL_EBOOT || one.ops == &boot_singleton);
+	rc = boot_fence(&two, false, SECOND);
+	CHECK(one.ops == &boot_singleton ? !rc : rc == ORIEL_EBOOT);
+	/* The other one is still connected. */
 	CHECK(!boot_fence(&one, false, 20 * SECOND));
+	get_big(&one, "big", 1);
 	boot_close(&one);
 	get_big(&two, "big", 2);
+	/* Now PMIx is gone. */
+	CHECK(!knobs_load(&k, NULL));
+	rc = boot_open(&three, NULL, &k);
+	CHECK(two.ops == &boot_singleton ? !rc : rc == ORIEL_EBOOT);
+	if (!rc)
+		boot_close(&three);
+	boot_close(&two);
+}
 
-	/* PMIx has been finalized: a third context starts it again, where the launcher allows it. */
-	open_boot(&three);
-	put_big(&three, "big", 3);
-	CHECK(!boot_fence(&three, false, 20 * SECOND));
-	get_big(&three, "big", 3);
-	CHECK(!boot_fence(&three, false, 20 * SECOND));
+static int
+everything(void)
+{
+	struct boot b;
+	uint64_t t0 = now_ns(), t1, t2, t3;
+
+	open_boot(&b);
+	t1 = now_ns();
+	put_big(&b, "big", 1);
+	put_place(&b);
+	CHECK(!boot_fence(&b, false, 20 * SECOND));
+	t2 = now_ns();
+	get_big(&b, "big", 1);
+	t3 = now_ns();
+	check_place(&b);
+	check_errors(&b);
+	check_rounds(&b);
 	if (!rank)
 		printf("boot: %d ranks, %d on the node, %s: open %.1f ms, fence %.1f ms, gets %.1f "
 		       "ms\n",
-		       three.size, three.n_local, three.launcher, (double)(t1 - t0) / 1e6,
+		       b.size, b.n_local, b.launcher, (double)(t1 - t0) / 1e6,
 		       (double)(t2 - t1) / 1e6, (double)(t3 - t2) / 1e6);
-	boot_close(&three);
-	boot_close(&two);
+	CHECK(!boot_fence(&b, false, 20 * SECOND));
+	boot_close(&b);
+	check_reopening();
+	check_leaving();
 	return 0;
 }
 
-static int told_of = -1;
+/* What a launcher told us; filled by a thread of PMIx. */
+static struct {
+	pthread_mutex_t lock;
+	pthread_cond_t news;
+	int rank;
+} told_of = { .lock = PTHREAD_MUTEX_INITIALIZER, .news = PTHREAD_COND_INITIALIZER, .rank = -1 };
 
 static void
 told(void *arg, int r, const char *why)
 {
-	(void)arg;
-	(void)why;
-	store_release(&told_of, r);
+	CHECK(arg == &told_of);
+	CHECK(why && *why);
+	pthread_mutex_lock(&told_of.lock);
+	told_of.rank = r;
+	pthread_cond_signal(&told_of.news);
+	pthread_mutex_unlock(&told_of.lock);
 }
 
 static int
 failure(int victim)
 {
+	struct timespec until;
 	struct boot b;
-	uint64_t until;
+	int rc = 0;
 
 	open_boot(&b);
 	b.on_failure = told;
+	b.on_failure_arg = &told_of;
 	CHECK(!boot_watch(&b));
 	CHECK(!boot_fence(&b, false, 20 * SECOND));
 	if (b.rank == victim)
 		raise(SIGKILL);
-	until = deadline_after(5 * SECOND);
-	while (load_acquire(&told_of) < 0 && now_ns() < until)
-		usleep(1000);
-	CHECK(load_acquire(&told_of) == victim);
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += 5;
+	pthread_mutex_lock(&told_of.lock);
+	while (told_of.rank < 0 && !rc)
+		rc = pthread_cond_timedwait(&told_of.news, &told_of.lock, &until);
+	CHECK(told_of.rank == victim);
+	pthread_mutex_unlock(&told_of.lock);
 	boot_close(&b);
 	return 0;
 }
@@ -246,7 +298,7 @@ lonely(int absent)
 	open_boot(&b);
 	CHECK(!boot_fence(&b, false, 20 * SECOND));
 	if (b.rank == absent) {
-		sleep(4);
+		poll(NULL, 0, 4000); /* it is away for as long as the others try */
 	} else {
 		start = now_ns();
 		rc = boot_fence(&b, false, SECOND * 3 / 2);
@@ -257,6 +309,21 @@ lonely(int absent)
 	boot_close(&b);
 	return 0;
 }
+
+#ifdef HAVE_PMIX
+static int
+abort_job(int who, int code)
+{
+	struct boot b;
+
+	open_boot(&b);
+	CHECK(!boot_fence(&b, false, 20 * SECOND));
+	if (b.rank == who)
+		PMIx_Abort(code, "as the test wants", NULL, 0);
+	for (;;)
+		pause();
+}
+#endif
 
 static int
 size(int n)
@@ -272,14 +339,20 @@ size(int n)
 int
 main(int argc, char **argv)
 {
+	int n = argc > 2 ? (int)strtol(argv[2], NULL, 10) : 0;
+
 	if (argc == 1)
 		return everything();
 	if (argc == 3 && !strcmp(argv[1], "failure"))
-		return failure(atoi(argv[2]));
+		return failure(n);
 	if (argc == 3 && !strcmp(argv[1], "lonely"))
-		return lonely(atoi(argv[2]));
+		return lonely(n);
 	if (argc == 3 && !strcmp(argv[1], "size"))
-		return size(atoi(argv[2]));
-	fprintf(stderr, "usage: boot [failure R | lonely R | size N]\n");
+		return size(n);
+#ifdef HAVE_PMIX
+	if (argc == 4 && !strcmp(argv[1], "abort"))
+		return abort_job(n, (int)strtol(argv[3], NULL, 10));
+#endif
+	fprintf(stderr, "usage: boot [failure R | lonely R | size N | abort R CODE]\n");
 	return 2;
 }

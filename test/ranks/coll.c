@@ -305,7 +305,7 @@ run(struct ranks *r)
 	for (int kind = 0; kind < 5 && r->size > 1; kind++)
 		if (!disagree(r, kind))
 			return 1;
-	for (int i = 0; i < 5 && r->size > 1; i++)
+	for (int i = 0; i < 30 && r->size > 1; i++)
 		if (!aborted(r, i % 2 ? 50000 : 100))
 			return 1;
 	return 0;

@@ -1,0 +1,131 @@
+/*
+ * message.h - lines of a running call: how they leave and how they are taken in.
+ *
+ * The short ways are here, to be inlined; message.c has the rest.
+ */
+#ifndef PLAN_MESSAGE_H
+#define PLAN_MESSAGE_H
+
+#include "plan/launch.h"
+
+#include <string.h>
+
+/* Takes in what has come of this call over the channel. False: l->error is set. */
+bool message_pump(struct launch *l, struct chan *c);
+/* The peer is ready for puts into its buffers; false also on an error, l->error. */
+bool message_ready(struct launch *l, struct chan *c);
+/* To a peer whose memory is not mapped here. off: in the op's source. */
+int message_send_am(struct launch *l, struct chan *c, struct wire w, unsigned src, size_t off);
+/* A put that is too long for a slot, or its next piece where the peer's buffer cannot be reached. */
+int message_send_long(struct launch *l, struct chan *c, struct cursor *cur);
+
+/* A message that was not taken in yet is there, of whatever call. */
+static inline bool
+message_came(const struct chan *c)
+{
+	return wire_fresh(mbox_peek(c->in, c->seen), c->seen);
+}
+
+/* A communicator in its last call leaves debts: the peer's mailbox may be gone when it would be
+ * paid. */
+static inline bool
+owes_credit(const struct chan *c)
+{
+	return c->seen - c->credited >= MBOX_SLOTS / 2 && likely(!c->comm->closing);
+}
+
+static inline void
+count_up(uint64_t *counter)
+{
+	store_relaxed(counter, load_relaxed(counter) + 1);
+}
+
+static inline size_t
+wrapped(size_t off, size_t size)
+{
+	return off >= size ? off - size : off;
+}
+
+/* Most payloads of lines are a word or two. */
+static inline void
+copy_short(void *dst, const void *src, size_t len)
+{
+	uint64_t first, last;
+
+	if (unlikely(len - 8 > 8)) {
+		memcpy(dst, src, len);
+		return;
+	}
+	memcpy(&first, src, 8);
+	memcpy(&last, (const char *)src + len - 8, 8);
+	memcpy(dst, &first, 8);
+	memcpy((char *)dst + len - 8, &last, 8);
+}
+
+/* Every buffer is cyclic as far as copies are concerned; the plan has checked the others. */
+static inline void
+take(const struct launch *l, unsigned buf, size_t off, char *dst, size_t len)
+{
+	size_t first = l->size[buf] - off;
+
+	if (likely(len <= first)) {
+		copy_short(dst, l->base[buf] + off, len);
+		return;
+	}
+	memcpy(dst, l->base[buf] + off, first);
+	memcpy(dst + first, l->base[buf], len - first);
+}
+
+static inline void
+lay(const struct launch *l, unsigned buf, size_t off, const char *src, size_t len)
+{
+	size_t first = l->size[buf] - off;
+
+	if (likely(len <= first)) {
+		copy_short(l->base[buf] + off, src, len);
+		return;
+	}
+	memcpy(l->base[buf] + off, src, first);
+	memcpy(l->base[buf], src + first, len - first);
+}
+
+/* The payload is w.len bytes from off of buffer src. There is credit, and the channel is connected. */
+static inline int
+message_send(struct launch *l, struct chan *c, struct wire w, unsigned src, size_t off)
+{
+	struct mbox *out = c->out;
+	uint64_t slot = c->sent % MBOX_SLOTS;
+
+	if (unlikely(!out))
+		return message_send_am(l, c, w, src, off);
+	if (w.len)
+		take(l, src, off, w.kind == WIRE_INLINE ? out->line[slot].data : out->scratch[slot],
+		     w.len);
+	ctx_delay(l->ctx);
+	mbox_publish(out, c->sent, wire_pack(w), wire_seq(l->call, c->sent));
+	ctx_delay(l->ctx);
+	wake_after_store(c->wake);
+	c->sent++;
+	count_up(&c->rec->sent);
+	return 0;
+}
+
+/* len bytes of a put, which are at bytes behind its start and go where the ones before ended. */
+static inline int
+message_send_put(struct launch *l, struct chan *c, const struct op *op, size_t at, size_t len,
+                 bool last)
+{
+	struct wire w = {
+		.len = (uint32_t)len,
+		.kind = len <= MBOX_LINE_DATA ? WIRE_INLINE : WIRE_SCRATCH,
+		.dst = op->dst,
+		.block = op->i,
+		.last = last,
+		.more = at > 0,
+		.tag = l->tag,
+	};
+
+	return message_send(l, c, w, op->src, wrapped(op->j * l->block + at, l->size[op->src]));
+}
+
+#endif
