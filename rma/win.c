@@ -323,10 +323,16 @@ target_free(void *entry, void *arg)
 	free(t);
 }
 
-/* A rank that failed but may only be stopped could still write to what it had mapped. */
+/*
+ * May others still write to its memory after they have agreed, or could not? A
+ * rank that failed but may only be stopped could, and so could one that has not
+ * heard yet that the communicator was aborted.
+ */
 static bool
 zombies(const oriel_win *w)
 {
+	if (comm_failed(w->comm))
+		return true;
 	for (struct peer *p = load_acquire(&w->ctx->failed_peers); p; p = p->next_failed)
 		if (!load_acquire(&p->dead) && comm_rank_of(w->comm, p->rank) >= 0)
 			return true;
