@@ -15,11 +15,7 @@ GOALS := $(or $(MAKECMDGOALS),all)
 DEPS_demo := build
 DEPS_deps := build check launch ucx-new bench docs lint
 DEPS_check := build check
-DEPS_check-unit := build check
-DEPS_check-ranks := build check
-DEPS_check-model := build check
-DEPS_check-soak := build check
-DEPS_check-san := build check
+$(foreach t,unit ranks model soak san fault,$(eval DEPS_check-$t := build check))
 DEPS_check-launch := build check launch
 DEPS_check-ucx-new := build check ucx-new
 DEPS_bench := build bench
@@ -155,7 +151,7 @@ $(filter %-mpich,$(bench_mpi_bin)): $B/%-mpich: %.c $B/flags
 -include $(wildcard $(foreach d,$(MODULES) tools examples doc bench */common bench/mpi bench/ucx test/*,$B/$d/*.d))
 
 # ---- running ----
-.PHONY: demo deps bench check check-unit check-ranks check-model check-launch check-ucx-new check-san check-soak tests
+.PHONY: demo deps bench check check-unit check-ranks check-model check-launch check-ucx-new check-san check-soak check-fault tests
 deps:
 	@echo "everything is installed"
 
@@ -178,6 +174,8 @@ check-ranks: all $(rank_bin)
 	@$(RUN_TESTS) ranks
 check-launch: all $(rank_bin)
 	@$(RUN_TESTS) launch
+check-fault: all $(rank_bin)
+	@$(RUN_TESTS) fault
 check-soak: all $(rank_bin)
 	@$(RUN_TESTS) --table test/ranks/soak ranks
 
