@@ -15,23 +15,38 @@ enum knob_kind { KNOB_INT, KNOB_SIZE, KNOB_TIME, KNOB_BOOL, KNOB_TEXT };
 
 /* X(field, kind, "ORIEL_NAME", "default", "text") */
 #define KNOBS(X)                                                                                   \
-	X(log, KNOB_TEXT, "ORIEL_LOG", "off", "what the library prints: off, error, warn, info, debug or trace") \
-	X(transports, KNOB_TEXT, "ORIEL_TRANSPORTS", "self,direct,cma,staged,ucx", "the transports that may be used; a peer that none of them reaches is an error") \
-	X(node_split, KNOB_INT, "ORIEL_NODE_SPLIT", "0", "for tests: every so many ranks of a node pretend to be a node of their own; 0: off") \
-	X(peer_timeout, KNOB_TIME, "ORIEL_PEER_TIMEOUT", "10s", "a peer that gives no sign of life for so long has failed; 0: never") \
-	X(boot_timeout, KNOB_TIME, "ORIEL_BOOT_TIMEOUT", "60s", "the longest wait for the launcher and for other ranks' records") \
-	X(call_timeout, KNOB_TIME, "ORIEL_CALL_TIMEOUT", "0", "the longest that a collective or flush may take; 0: no limit") \
+	X(log, KNOB_TEXT, "ORIEL_LOG", "off",                                                      \
+	  "what the library prints: off, error, warn, info, debug or trace")                       \
+	X(transports, KNOB_TEXT, "ORIEL_TRANSPORTS", "self,direct,cma,staged,ucx",                 \
+	  "the transports that may be used; a peer that none of them reaches is an error")         \
+	X(node_split, KNOB_INT, "ORIEL_NODE_SPLIT", "0",                                           \
+	  "for tests: every so many ranks of a node pretend to be a node of their own; 0: off")    \
+	X(peer_timeout, KNOB_TIME, "ORIEL_PEER_TIMEOUT", "10s",                                    \
+	  "a peer that gives no sign of life for so long has failed; 0: never")                    \
+	X(boot_timeout, KNOB_TIME, "ORIEL_BOOT_TIMEOUT", "60s",                                    \
+	  "the longest wait for the launcher and for other ranks' records")                        \
+	X(call_timeout, KNOB_TIME, "ORIEL_CALL_TIMEOUT", "0",                                      \
+	  "the longest that a collective or flush may take; 0: no limit")                          \
 	X(spin, KNOB_TIME, "ORIEL_SPIN", "20us", "how long a wait spins before it yields the CPU") \
-	X(yield, KNOB_TIME, "ORIEL_YIELD", "200us", "how long a wait yields before it sleeps") \
-	X(pool_slab, KNOB_SIZE, "ORIEL_POOL_SLAB", "64M", "address space of one shared slab of the pool") \
-	X(pool_max, KNOB_SIZE, "ORIEL_POOL_MAX", "1T", "the most address space that the pool's slabs may take") \
-	X(eager_max, KNOB_SIZE, "ORIEL_EAGER_MAX", "8K", "collectives send messages up to this size through scratch, larger ones without a copy") \
-	X(allgather, KNOB_TEXT, "ORIEL_ALLGATHER", "auto", "the AllGather algorithm: auto, ring, bruck or bruck:RADIX") \
-	X(ptracer, KNOB_BOOL, "ORIEL_PTRACER", "yes", "ask the kernel (Yama) to let the node's ranks read and write this process's memory") \
-	X(ft, KNOB_BOOL, "ORIEL_FT", "no", "leave PMIx after start-up, so that launchers do not end the survivors of a failure") \
-	X(recorder, KNOB_TEXT, "ORIEL_RECORDER", "", "directory where the flight recorder's file is kept; empty: in memory only") \
-	X(ucx_tls, KNOB_TEXT, "ORIEL_UCX_TLS", "", "UCX_TLS for Oriel's own UCX context; empty: what UCX chooses") \
-	X(delay, KNOB_TIME, "ORIEL_DELAY", "0", "for tests: random delays of up to so long between data, signal and wake-up") \
+	X(yield, KNOB_TIME, "ORIEL_YIELD", "200us", "how long a wait yields before it sleeps")     \
+	X(pool_slab, KNOB_SIZE, "ORIEL_POOL_SLAB", "64M",                                          \
+	  "address space of one shared slab of the pool")                                          \
+	X(pool_max, KNOB_SIZE, "ORIEL_POOL_MAX", "1T",                                             \
+	  "the most address space that the pool's slabs may take")                                 \
+	X(eager_max, KNOB_SIZE, "ORIEL_EAGER_MAX", "8K",                                           \
+	  "collectives send messages up to this size through scratch, larger ones without a copy") \
+	X(allgather, KNOB_TEXT, "ORIEL_ALLGATHER", "auto",                                         \
+	  "the AllGather algorithm: auto, ring, bruck or bruck:RADIX")                             \
+	X(ptracer, KNOB_BOOL, "ORIEL_PTRACER", "yes",                                              \
+	  "ask the kernel (Yama) to let the node's ranks read and write this process's memory")    \
+	X(ft, KNOB_BOOL, "ORIEL_FT", "no",                                                         \
+	  "leave PMIx after start-up, so that launchers do not end the survivors of a failure")    \
+	X(recorder, KNOB_TEXT, "ORIEL_RECORDER", "",                                               \
+	  "directory where the flight recorder's file is kept; empty: in memory only")             \
+	X(ucx_tls, KNOB_TEXT, "ORIEL_UCX_TLS", "",                                                 \
+	  "UCX_TLS for Oriel's own UCX context; empty: what UCX chooses")                          \
+	X(delay, KNOB_TIME, "ORIEL_DELAY", "0",                                                    \
+	  "for tests: random delays of up to so long between data, signal and wake-up")            \
 	X(seed, KNOB_INT, "ORIEL_SEED", "1", "for tests: seed of the injected delays")
 
 struct knobs {
@@ -56,9 +71,9 @@ struct knobs {
 int knobs_load(struct knobs *k, const char *const *options);
 /* Calls row(arg, name, value, origin, default, text) for each knob; k NULL: origin "default". */
 void knobs_each(const struct knobs *k,
-		void (*row)(void *arg, const char *name, const char *value, const char *origin,
-			    const char *def, const char *text),
-		void *arg);
+                void (*row)(void *arg, const char *name, const char *value, const char *origin,
+                            const char *def, const char *text),
+                void *arg);
 /* True if word is one of the comma-separated words of list. */
 bool list_has(const char *list, const char *word);
 

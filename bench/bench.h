@@ -50,6 +50,16 @@ bench_pin(int i)
 	}
 }
 
+/* A count on the command line; 0 if it is none. */
+static inline size_t
+bench_count(const char *text)
+{
+	char *end;
+	unsigned long long v = strtoull(text, &end, 10);
+
+	return *end ? 0 : (size_t)v;
+}
+
 /* Before the library starts its threads: the rank is what the launcher says. */
 static inline void
 bench_pin_rank(void)
@@ -60,20 +70,10 @@ bench_pin_rank(void)
 		const char *rank = getenv(names[i]);
 
 		if (rank) {
-			bench_pin(atoi(rank));
+			bench_pin((int)bench_count(rank));
 			return;
 		}
 	}
-}
-
-/* A count on the command line; 0 if it is none. */
-static inline size_t
-bench_count(const char *text)
-{
-	char *end;
-	unsigned long long v = strtoull(text, &end, 10);
-
-	return *end ? 0 : (size_t)v;
 }
 
 /* Message number i: its first word (or byte) is i, the rest stays as bench_fill left it. */

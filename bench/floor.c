@@ -93,6 +93,7 @@ main(int argc, char **argv)
 	child = shared == MAP_FAILED || !s.message ? -1 : fork();
 	if (child < 0) {
 		perror("floor");
+		free(s.message);
 		return 1;
 	}
 	s.me = child == 0;
@@ -103,5 +104,6 @@ main(int argc, char **argv)
 		_exit(err);
 	if (waitpid(child, &status, 0) != child || !WIFEXITED(status) || WEXITSTATUS(status))
 		err = 1;
+	free(s.message);
 	return err;
 }

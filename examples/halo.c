@@ -224,7 +224,7 @@ compare_alone(struct plate *p, size_t *wrong, double *alone_s)
 		               .stride = p->opt.cols + 2,
 		               .cells = (p->opt.rows + 2) * (p->opt.cols + 2) };
 	double *cells = calloc(3 * whole.cells, sizeof(double));
-	double *alone[2] = { cells + whole.cells, cells + 2 * whole.cells };
+	double *alone[2];
 	int err;
 
 	if (!cells) {
@@ -232,6 +232,8 @@ compare_alone(struct plate *p, size_t *wrong, double *alone_s)
 		        3 * whole.cells);
 		return EXAMPLE_SAID;
 	}
+	alone[0] = cells + whole.cells;
+	alone[1] = alone[0] + whole.cells;
 	err = collect(p, &whole, cells);
 	fill(alone[0], &whole);
 	fill(alone[1], &whole);

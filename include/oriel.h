@@ -37,22 +37,22 @@ extern "C" {
 #define ORIEL_VERSION_PATCH 0
 
 /* Errors: X(name, value, text). */
-#define ORIEL_ERRORS(X)                                                                    \
-	X(EINVAL, -1, "invalid argument")                                                  \
-	X(ERANK, -2, "rank outside the communicator")                                      \
-	X(ERANGE, -3, "outside the window, the signals or the buffer")                     \
-	X(EHANDLE, -4, "NULL, freed or foreign handle")                                    \
-	X(ENOMEM, -5, "out of memory")                                                     \
-	X(ELIMIT, -6, "a documented limit is reached")                                     \
-	X(ENOTSUP, -7, "not supported here")                                               \
-	X(EPEER, -8, "a peer has failed")                                                  \
-	X(ETIMEDOUT, -9, "timed out")                                                      \
-	X(EABORTED, -10, "the communicator was aborted")                                   \
-	X(EMISMATCH, -11, "ranks disagree about this call")                                \
-	X(EBUSY, -12, "in use by another thread")                                          \
-	X(EFORK, -13, "context belongs to the parent process")                             \
-	X(EBOOT, -14, "the launcher or the bootstrap failed")                              \
-	X(ETRANSPORT, -15, "a transport or system call failed")                            \
+#define ORIEL_ERRORS(X)                                                                            \
+	X(EINVAL, -1, "invalid argument")                                                          \
+	X(ERANK, -2, "rank outside the communicator")                                              \
+	X(ERANGE, -3, "outside the window, the signals or the buffer")                             \
+	X(EHANDLE, -4, "NULL, freed or foreign handle")                                            \
+	X(ENOMEM, -5, "out of memory")                                                             \
+	X(ELIMIT, -6, "a documented limit is reached")                                             \
+	X(ENOTSUP, -7, "not supported here")                                                       \
+	X(EPEER, -8, "a peer has failed")                                                          \
+	X(ETIMEDOUT, -9, "timed out")                                                              \
+	X(EABORTED, -10, "the communicator was aborted")                                           \
+	X(EMISMATCH, -11, "ranks disagree about this call")                                        \
+	X(EBUSY, -12, "in use by another thread")                                                  \
+	X(EFORK, -13, "context belongs to the parent process")                                     \
+	X(EBOOT, -14, "the launcher or the bootstrap failed")                                      \
+	X(ETRANSPORT, -15, "a transport or system call failed")                                    \
 	X(EEXPELLED, -16, "this rank was silent for too long and the others went on")
 
 enum oriel_error {
@@ -87,24 +87,26 @@ const char *oriel_version(void);
  * needed. The table must outlive the context.
  */
 struct oriel_bootstrap {
-	void *arg;          /* handed to each function */
-	int rank, size;     /* this rank, 0 <= rank < size */
-	int n_local;        /* ranks of this node, this one included */
-	const int *local;   /* their numbers, ascending */
-	const char *job;    /* a name that no other job on these machines has; NULL only if size is 1 */
+	void *arg;        /* handed to each function */
+	int rank, size;   /* this rank, 0 <= rank < size */
+	int n_local;      /* ranks of this node, this one included */
+	const int *local; /* their numbers, ascending */
+	const char *job;  /* unique among jobs on these machines; NULL only if size is 1 */
 	/* Publishes this rank's value of a key; copied. */
 	int (*put)(void *arg, const char *key, const void *value, size_t len);
 	/* Returns when every rank has called it; their earlier put()s can then be got. */
 	int (*fence)(void *arg, uint64_t timeout_ns);
 	/* Reads the value of another rank; *len is the capacity in, the length out. */
 	int (*get)(void *arg, int rank, const char *key, void *value, size_t *len,
-		   uint64_t timeout_ns);
+	           uint64_t timeout_ns);
 };
 
 struct oriel_options {
-	size_t size;                             /* sizeof(struct oriel_options) */
-	const struct oriel_bootstrap *bootstrap; /* NULL: PMIx, or a single rank without a launcher */
-	const char *const *knobs;                /* "NAME=value" strings, NULL at the end; before the environment */
+	size_t size; /* sizeof(struct oriel_options) */
+	const struct oriel_bootstrap
+	        *bootstrap; /* NULL: PMIx, or a single rank without a launcher */
+	const char *const
+	        *knobs; /* "NAME=value" strings, NULL at the end; before the environment */
 };
 
 /*
@@ -118,9 +120,10 @@ int oriel_init(const struct oriel_options *opts, oriel_ctx **ctx);
  */
 int oriel_fini(oriel_ctx *ctx);
 
-/* Runs fn(ctx, arg) in n threads of this process, each a rank: for tests. Returns the first nonzero result. */
+/* Runs fn(ctx, arg) in n threads of this process, each a rank: for tests. Returns the first nonzero
+ * result. */
 int oriel_run_threads(int n, int (*fn)(oriel_ctx *ctx, void *arg), void *arg,
-		      const struct oriel_options *opts);
+                      const struct oriel_options *opts);
 
 /*
  * ---- Communicators -----------------------------------------------------
@@ -153,7 +156,7 @@ int oriel_comm_strided(oriel_comm *comm, int start, int stride, int size, oriel_
  * with keep[d] != 0. No communication; e.g. dims {dp, pp, tp}, keep {0, 0, 1}.
  */
 int oriel_comm_grid(oriel_comm *comm, int n_dims, const int *dims, const int *keep,
-		    oriel_comm **out);
+                    oriel_comm **out);
 /* Collective; windows of comm must be freed before. The world cannot be freed. NULL is allowed. */
 int oriel_comm_free(oriel_comm *comm);
 /*
@@ -176,14 +179,14 @@ int oriel_mem_alloc(oriel_ctx *ctx, size_t len, size_t align, void **ptr);
 int oriel_mem_free(oriel_ctx *ctx, void *ptr);
 
 struct oriel_mem_stats {
-	size_t slabs;           /* shared slabs */
-	size_t reserved_bytes;  /* their address space */
-	size_t used_bytes;      /* handed out now, rounding included */
-	size_t peak_bytes;      /* the most that used_bytes ever was */
-	size_t allocations;     /* live now */
-	size_t total_allocs;    /* ever made */
-	size_t retired_bytes;   /* kept back because a failed peer may still write to them */
-	size_t registrations;   /* live registrations of user memory */
+	size_t slabs;          /* shared slabs */
+	size_t reserved_bytes; /* their address space */
+	size_t used_bytes;     /* handed out now, rounding included */
+	size_t peak_bytes;     /* the most that used_bytes ever was */
+	size_t allocations;    /* live now */
+	size_t total_allocs;   /* ever made */
+	size_t retired_bytes;  /* kept back because a failed peer may still write to them */
+	size_t registrations;  /* live registrations of user memory */
 	size_t registered_bytes;
 };
 int oriel_mem_stats(oriel_ctx *ctx, struct oriel_mem_stats *stats);
@@ -208,9 +211,11 @@ int oriel_mem_dereg(oriel_ctx *ctx, const void *addr, size_t len);
  * rank fails, all ranks return an error.
  */
 int oriel_win_create(oriel_comm *comm, void *base, size_t size, size_t n_signals, oriel_win **win);
-/* The same over new pool memory of the window, 64-byte aligned and zeroed; *base is NULL if size is 0. */
+/* The same over new pool memory of the window, 64-byte aligned and zeroed; *base is NULL if size is
+ * 0. */
 int oriel_win_alloc(oriel_comm *comm, size_t size, size_t n_signals, void **base, oriel_win **win);
-/* Collective: completes everything of this rank, then nobody can reach the window any more. NULL is allowed. */
+/* Collective: completes everything of this rank, then nobody can reach the window any more. NULL is
+ * allowed. */
 int oriel_win_free(oriel_win *win);
 /* *size: bytes of target's part; *n_signals: its slots. Either may be NULL. */
 int oriel_win_query(oriel_win *win, int target, size_t *size, size_t *n_signals);
@@ -234,9 +239,9 @@ int oriel_get(oriel_win *win, int target, size_t disp, void *dst, size_t len);
  * the local ones at src + i * src_stride. Strides are bytes, at least block_len.
  */
 int oriel_put_strided(oriel_win *win, int target, size_t disp, size_t disp_stride, const void *src,
-		      size_t src_stride, size_t block_len, size_t n_blocks);
+                      size_t src_stride, size_t block_len, size_t n_blocks);
 int oriel_get_strided(oriel_win *win, int target, size_t disp, size_t disp_stride, void *dst,
-		      size_t dst_stride, size_t block_len, size_t n_blocks);
+                      size_t dst_stride, size_t block_len, size_t n_blocks);
 
 struct oriel_seg {
 	size_t disp; /* in the window */
@@ -247,10 +252,13 @@ struct oriel_seg {
 int oriel_put_list(oriel_win *win, int target, const struct oriel_seg *segs, size_t n_segs);
 int oriel_get_list(oriel_win *win, int target, const struct oriel_seg *segs, size_t n_segs);
 
-/* The same with a request: done when the local buffer is the caller's again (for get: holds the data). */
-int oriel_rput(oriel_win *win, int target, size_t disp, const void *src, size_t len, oriel_req **req);
+/* The same with a request: done when the local buffer is the caller's again (for get: holds the
+ * data). */
+int oriel_rput(oriel_win *win, int target, size_t disp, const void *src, size_t len,
+               oriel_req **req);
 int oriel_rget(oriel_win *win, int target, size_t disp, void *dst, size_t len, oriel_req **req);
-/* *done: 1 when complete; the request is then freed and *req set to NULL. *req NULL counts as complete. */
+/* *done: 1 when complete; the request is then freed and *req set to NULL. *req NULL counts as
+ * complete. */
 int oriel_req_test(oriel_req **req, int *done);
 /* Completes and frees; ETIMEDOUT leaves the request as it was. Other errors free it. */
 int oriel_req_wait(oriel_req **req, uint64_t timeout_ns);
@@ -269,7 +277,7 @@ enum oriel_cmp { ORIEL_EQ = 0, ORIEL_NE, ORIEL_GE, ORIEL_GT, ORIEL_LE, ORIEL_LT 
  * value is at most ORIEL_SIGNAL_MAX. Returns before completion, like put.
  */
 int oriel_put_signal(oriel_win *win, int target, size_t disp, const void *src, size_t len,
-		     size_t slot, enum oriel_signal_op op, uint64_t value);
+                     size_t slot, enum oriel_signal_op op, uint64_t value);
 /* A signal alone, ordered after this thread's earlier puts to target in this window. */
 int oriel_signal(oriel_win *win, int target, size_t slot, enum oriel_signal_op op, uint64_t value);
 
@@ -280,10 +288,10 @@ int oriel_signal(oriel_win *win, int target, size_t slot, enum oriel_signal_op o
  * EABORTED. The detail names rank, slot, expected and seen.
  */
 int oriel_signal_wait(oriel_win *win, size_t slot, enum oriel_cmp cmp, uint64_t value,
-		      uint64_t timeout_ns, uint64_t *seen);
+                      uint64_t timeout_ns, uint64_t *seen);
 /* The same when only the rank source will signal: other ranks' failures do not end it. */
 int oriel_signal_wait_from(oriel_win *win, int source, size_t slot, enum oriel_cmp cmp,
-			   uint64_t value, uint64_t timeout_ns, uint64_t *seen);
+                           uint64_t value, uint64_t timeout_ns, uint64_t *seen);
 /* *met: 1 if it compares true now (the data is then visible), else 0. Also makes progress. */
 int oriel_signal_test(oriel_win *win, size_t slot, enum oriel_cmp cmp, uint64_t value, int *met);
 /* The slot's value now, with the visibility of a wait that saw it. */
@@ -296,10 +304,10 @@ struct oriel_cond {
 };
 /* Waits until one of n conditions holds; *which is the lowest that does. */
 int oriel_signal_wait_any(oriel_win *win, size_t n, const struct oriel_cond *conds,
-			  uint64_t timeout_ns, size_t *which);
+                          uint64_t timeout_ns, size_t *which);
 /* Waits until each of n conditions has held since the call. */
 int oriel_signal_wait_all(oriel_win *win, size_t n, const struct oriel_cond *conds,
-			  uint64_t timeout_ns);
+                          uint64_t timeout_ns);
 
 /*
  * ---- Completion --------------------------------------------------------
@@ -321,10 +329,17 @@ int oriel_flush_local_all(oriel_win *win);
 /* *old: the word before; old may be NULL. */
 int oriel_fetch_add(oriel_win *win, int target, size_t disp, uint64_t add, uint64_t *old);
 /* The word becomes desired if it was expected; *old: the word before. */
-int oriel_compare_swap(oriel_win *win, int target, size_t disp, uint64_t expected,
-		       uint64_t desired, uint64_t *old);
+int oriel_compare_swap(oriel_win *win, int target, size_t disp, uint64_t expected, uint64_t desired,
+                       uint64_t *old);
 
-enum oriel_type { ORIEL_INT32 = 0, ORIEL_INT64, ORIEL_UINT32, ORIEL_UINT64, ORIEL_FLOAT, ORIEL_DOUBLE };
+enum oriel_type {
+	ORIEL_INT32 = 0,
+	ORIEL_INT64,
+	ORIEL_UINT32,
+	ORIEL_UINT64,
+	ORIEL_FLOAT,
+	ORIEL_DOUBLE
+};
 #define ORIEL_ACCUMULATE_MAX 4096 /* bytes in one oriel_accumulate */
 /*
  * dst[i] += src[i], each element atomic with other accumulates, ordered before
@@ -332,7 +347,7 @@ enum oriel_type { ORIEL_INT32 = 0, ORIEL_INT64, ORIEL_UINT32, ORIEL_UINT64, ORIE
  * element's size. ELIMIT over ORIEL_ACCUMULATE_MAX bytes.
  */
 int oriel_accumulate(oriel_win *win, int target, size_t disp, const void *src, size_t count,
-		     enum oriel_type type);
+                     enum oriel_type type);
 
 /*
  * ---- Collectives -------------------------------------------------------
@@ -357,7 +372,8 @@ int oriel_allgather(oriel_comm *comm, const void *in, void *out, size_t len);
  * (kind 0) or ordinary memory (kind 1), and why. Written like snprintf.
  */
 int oriel_path(oriel_comm *comm, int target, int kind, char *text, size_t cap);
-/* Calls line(arg, text) for each fact: version, transports and why on or off, knobs with value and origin. */
+/* Calls line(arg, text) for each fact: version, transports and why on or off, knobs with value and
+ * origin. */
 int oriel_info(oriel_ctx *ctx, void (*line)(void *arg, const char *text), void *arg);
 /*
  * Reads a flight recorder's file (ORIEL_RECORDER, or /proc/<pid>/fd/<n> of a rank

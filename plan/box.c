@@ -35,7 +35,7 @@ struct chan_placing_msg { /* AM_PLACING: a question */
 };
 
 _Static_assert(sizeof(struct chan_ready_msg) <= AM_HDR_MAX, "fits a message's header");
-_Static_assert(MBOX_BUFS * UCX_KEY_MAX <= AM_DATA_MAX && MBOX_SCRATCH <= AM_DATA_MAX,
+_Static_assert(MBOX_BUFS *UCX_KEY_MAX <= AM_DATA_MAX && MBOX_SCRATCH <= AM_DATA_MAX,
                "fits a message's payload");
 
 int
@@ -271,8 +271,7 @@ ready_in_place(struct chan *c, char *const base[MBOX_BUFS], const size_t size[MB
 	size_t off;
 
 	for (int i = 0; i < MBOX_BUFS; i++) {
-		bool pool = size[i] &&
-		            pool_find(c->comm->ctx->pool, base[i], size[i], &slab, &off);
+		bool pool = size[i] && pool_find(c->comm->ctx->pool, base[i], size[i], &slab, &off);
 
 		r->buf[i].where = pool ? off : (uintptr_t)base[i];
 		r->buf[i].key = pool ? slab + 1 : 0;
@@ -283,8 +282,8 @@ ready_in_place(struct chan *c, char *const base[MBOX_BUFS], const size_t size[MB
 }
 
 int
-chan_ready(struct chan *c, char *const base[MBOX_BUFS], const size_t size[MBOX_BUFS],
-               uint64_t call, uint64_t hash)
+chan_ready(struct chan *c, char *const base[MBOX_BUFS], const size_t size[MBOX_BUFS], uint64_t call,
+           uint64_t hash)
 {
 	struct chan_ready_msg h = {
 		.comm = c->comm->id, .call = call, .hash = hash, .queue = c->queue

@@ -97,10 +97,10 @@ atomic(oriel_win *win, int target, int kind, size_t disp, uint64_t a, uint64_t b
 		return fail(ORIEL_ERANGE,
 		            "8 bytes at displacement %zu: rank %d's part has %zu bytes", disp,
 		            target, t->size);
-	if ((t->rec.base + disp) % 8)
+	if ((disp | (t->rec.base + disp)) % 8)
 		return fail(ORIEL_EINVAL,
-		            "displacement %zu: the word at rank %d is not aligned to 8 bytes", disp,
-		            target);
+		            "atomic at displacement %zu: %s at rank %d is not a multiple of 8",
+		            disp, disp % 8 ? "the displacement" : "the address", target);
 	if (!t->base)
 		return t->tp->atomic(win, t, kind, disp, a, b, old);
 	seen = ops_atomic((uint64_t *)(t->base + disp), kind, a, b);

@@ -85,8 +85,10 @@ make_tables(oriel_ctx *ctx)
 	ctx->comms = table_create();
 	ctx->groups = table_create();
 	ctx->fails = table_create();
+	ctx->told_dead = table_create();
 	ctx->graves = calloc(1, sizeof(*ctx->graves));
-	if (!ctx->wins || !ctx->comms || !ctx->groups || !ctx->fails || !ctx->graves)
+	if (!ctx->wins || !ctx->comms || !ctx->groups || !ctx->fails || !ctx->told_dead ||
+	    !ctx->graves)
 		return fail(ORIEL_ENOMEM, "no memory for a context");
 	pthread_mutex_init(&ctx->graves->lock, NULL);
 	return 0;
@@ -290,10 +292,15 @@ make_world(oriel_ctx *ctx)
 static void
 on_boot_failure(void *arg, int rank, const char *why)
 {
-	struct peer *p = peer_find(arg, rank);
+	oriel_ctx *ctx = arg;
+	struct peer *p = peer_find(ctx, rank);
 
-	/* A rank that nobody has met is found failed when it is met. */
-	if (p && rank != p->ctx->boot.rank && !load_acquire(&p->left))
+	if (rank == ctx->boot.rank)
+		return;
+	/* A rank that was never met: the helper meets it, which this thread must not. */
+	if (!p)
+		table_put(ctx->told_dead, (uint64_t)rank, ctx);
+	else if (!load_acquire(&p->left))
 		peer_fail(p, true, "%s", why);
 }
 
@@ -336,8 +343,6 @@ ctx_create(oriel_ctx *ctx, const struct oriel_bootstrap *user)
 	rc = make_alive(ctx);
 	if (!rc)
 		rc = make_tables(ctx);
-	ctx->boot.on_failure = on_boot_failure;
-	ctx->boot.on_failure_arg = ctx;
 	if (!rc)
 		rc = boot_open(&ctx->boot, user, &ctx->knobs);
 	if (rc)
@@ -372,6 +377,10 @@ ctx_create(oriel_ctx *ctx, const struct oriel_bootstrap *user)
 	rc = publish_record(ctx);
 	if (!rc)
 		rc = peer_open_local(ctx);
+	ctx->boot.on_failure = on_boot_failure;
+	ctx->boot.on_failure_arg = ctx;
+	if (!rc && !ctx->knobs.v.ft)
+		rc = boot_watch(&ctx->boot);
 	if (!rc)
 		rc = make_world(ctx);
 	if (!rc && ctx->boot.size > 1)
@@ -465,6 +474,7 @@ ctx_destroy(oriel_ctx *ctx)
 	table_free(ctx->comms);
 	table_free(ctx->groups);
 	table_free(ctx->fails);
+	table_free(ctx->told_dead);
 	free_graves(ctx->graves);
 	if (ctx->alive)
 		munmap(ctx->alive, 4096);

@@ -81,8 +81,10 @@ struct oriel_ctx {
 	struct table *comms; /* id -> oriel_comm * */
 	struct table
 	        *groups; /* hash of a description -> how often made: ids without communication */
-	struct table *fails;   /* id -> failure word of a communicator that is not made here yet */
-	struct graves *graves; /* freed handles */
+	struct table *fails; /* id -> failure word of a communicator that is not made here yet */
+	struct table *told_dead; /* world ranks that the launcher says have died, and nobody here
+	                            has met */
+	struct graves *graves;   /* freed handles */
 
 	struct am *am;       /* rma/am.h */
 	struct boxes *boxes; /* plan/chan.h: chan_open, chan_close */

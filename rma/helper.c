@@ -99,6 +99,31 @@ check_far(void *entry, void *arg)
 }
 
 static void
+take_dead(void *arg, uint64_t rank, void *value)
+{
+	(void)value;
+	*(uint64_t *)arg = rank + 1;
+}
+
+/* Ranks that the launcher says have died: whoever waits for anybody must hear of them. */
+static void
+meet_dead(oriel_ctx *ctx)
+{
+	struct peer *p;
+	uint64_t next;
+
+	for (;;) {
+		next = 0;
+		table_each(ctx->told_dead, take_dead, &next);
+		if (!next)
+			return;
+		if (!peer_get(ctx, (int)(next - 1), &p) && !load_acquire(&p->left))
+			peer_fail(p, true, "the launcher says that it has ended");
+		table_del(ctx->told_dead, next - 1);
+	}
+}
+
+static void
 tick(struct helper *h, uint64_t now)
 {
 	oriel_ctx *ctx = h->ctx;
@@ -115,6 +140,7 @@ tick(struct helper *h, uint64_t now)
 		wake_after_store(&ctx->ctl->wake);
 	}
 	check_local(h, now, overslept);
+	meet_dead(ctx);
 	if (ctx->ucx && ctx->knobs.v.peer_timeout) {
 		pthread_mutex_lock(&ctx->progress);
 		dir_each(&ctx->peers, check_far, &f);

@@ -102,12 +102,12 @@ oriel_info(oriel_ctx *ctx, void (*line)(void *arg, const char *text), void *arg)
 		return fail(ORIEL_EINVAL, "line is NULL");
 	say(&o, "version %s", oriel_version());
 	say(&o, "build %s, ucx %s, pmix %s", __VERSION__,
-#if HAVE_UCX
+#ifdef HAVE_UCX
 	    "yes",
 #else
 	    "no",
 #endif
-#if HAVE_PMIX
+#ifdef HAVE_PMIX
 	    "yes"
 #else
 	    "no"

@@ -57,7 +57,7 @@ mlp_option(struct mlp_options *o, const char *name, const char *value)
 	while (i < n && strcmp(name, table[i].name))
 		i++;
 	if (i == n) {
-		fprintf(stderr, "tp_mlp: unknown option %s\n%s", name, mlp_usage);
+		fprintf(stderr, "tp_mlp: unknown option %s; see tp_mlp --help\n", name);
 		return -1;
 	}
 	if (table[i].flag) {
@@ -172,7 +172,7 @@ mlp_read_one(const char *file, const char *tensor, bool transposed, struct matri
 {
 	char path[PATH_MAX];
 	const char *colon = strrchr(file, ':');
-	struct tensor_error e;
+	struct tensor_error e = { "" };
 
 	snprintf(path, sizeof(path), "%s", file);
 	if (colon && access(file, F_OK) && (size_t)(colon - file) < sizeof(path)) {

@@ -19,7 +19,6 @@ fi
 for tool in munged slurmctld slurmd srun sinfo python3; do
 	command -v $tool >/dev/null || { echo "no $tool here"; exit 77; }
 done
-srun --version >/dev/null 2>&1 # makes the loader's caches warm; its status says nothing without a configuration
 
 dir=$(mktemp -d /tmp/oriel-slurm.XXXXXX) || exit 1
 started=

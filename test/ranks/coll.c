@@ -9,8 +9,8 @@
 
 #include <pthread.h>
 
-static const size_t sizes[] = { 0,    1,     8,     47,    48,     49,      1000,   4096,
-	                        8191, 8192,  8193,  20000, 65536,  100001,  1 << 20 };
+static const size_t sizes[] = { 0,    1,    8,    47,    48,    49,     1000,   4096,
+	                        8191, 8192, 8193, 20000, 65536, 100001, 1 << 20 };
 #define N_SIZES (sizeof(sizes) / sizeof(sizes[0]))
 #define MAX_SIZE ((size_t)1 << 20)
 
@@ -83,7 +83,11 @@ one_gather(struct ranks *r, oriel_comm *comm, size_t len, size_t off, bool pool,
 
 	memset(out, 0xee, len * (size_t)n + 8);
 	fill(mode ? own : in, len, me, round);
-	good = OK(oriel_allgather(comm, mode == 0 ? in : mode == 1 ? own : NULL, out, len)) &&
+	good = OK(oriel_allgather(comm,
+	                          mode == 0   ? in
+	                          : mode == 1 ? own
+	                                      : NULL,
+	                          out, len)) &&
 	       gathered(comm, out, len, round);
 	for (int i = 0; i < 8; i++)
 		good &= CHECK(out[len * (size_t)n + (size_t)i] == 0xee,
@@ -100,7 +104,8 @@ every_size(struct ranks *r, oriel_comm *comm)
 
 	for (size_t i = 0; i < N_SIZES; i++)
 		for (int mode = 0; mode < 3; mode++)
-			for (size_t off = 0; off < (sizes[i] > 100000 ? 2 : 16); off += off ? 6 : 1) {
+			for (size_t off = 0; off < (sizes[i] > 100000 ? 2 : 16);
+			     off += off ? 6 : 1) {
 				if (!one_gather(r, comm, sizes[i], off, round % 2, mode, round))
 					return false;
 				round++;
