@@ -112,5 +112,5 @@ blame_ready(struct launch *l, const struct chan *c)
 	            "%llu, hash %016llx%s",
 	            call, c->peer->rank, (unsigned long long)l->hash,
 	            (unsigned long long)load_relaxed(&c->in->ready.call),
-	            (unsigned long long)c->in->ready.hash, theirs);
+	            (unsigned long long)load_relaxed(&c->in->ready.hash), theirs);
 }

@@ -51,7 +51,7 @@ chan_open(oriel_ctx *ctx)
 static void
 drop(struct boxes *t, uint64_t comm, bool all)
 {
-	struct box *b, *next;
+	struct box *b = NULL, *next;
 
 	pthread_mutex_lock(&t->lock);
 	HASH_ITER(hh, t->head, b, next)
@@ -225,8 +225,7 @@ chan_on_ready(oriel_ctx *ctx, const struct am_msg *m)
 		keys += h.key_len[i];
 	}
 	if (b) {
-		b->mbox.ready.hash = h.hash;
-		store_release(&b->mbox.ready.call, h.call);
+		mbox_publish_ready(&b->mbox, h.call, h.hash);
 	}
 	pthread_mutex_unlock(&ctx->boxes->lock);
 	if (!b)
@@ -276,8 +275,7 @@ ready_in_place(struct chan *c, char *const base[MBOX_BUFS], const size_t size[MB
 		r->buf[i].where = pool ? off : (uintptr_t)base[i];
 		r->buf[i].key = pool ? slab + 1 : 0;
 	}
-	r->hash = hash;
-	store_release(&r->call, call);
+	mbox_publish_ready(c->out, call, hash);
 	wake_after_store(c->wake);
 }
 

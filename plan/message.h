@@ -14,6 +14,8 @@
 bool message_pump(struct launch *l, struct chan *c);
 /* The peer is ready for puts into its buffers; false also on an error, l->error. */
 bool message_ready(struct launch *l, struct chan *c);
+/* The peer is ready for another call by this one's number: l->error. */
+bool message_ready_strange(struct launch *l, struct chan *c);
 /* To a peer whose memory is not mapped here. off: in the op's source. */
 int message_send_am(struct launch *l, struct chan *c, struct wire w, unsigned src, size_t off);
 /* A put that is too long for a slot, or its next piece where the peer's buffer cannot be reached.
