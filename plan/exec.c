@@ -219,6 +219,8 @@ stir(void *arg)
 			chan_adopt(c);
 		if (message_came(c) && !message_pump(l, c))
 			return true;
+		if (message_ready_strange(l, c))
+			return true;
 		if (l->owed && !tell && (owes_credit(c) || owes_ready(l, c)))
 			tell = chan_reachable(c);
 	}

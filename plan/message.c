@@ -84,10 +84,24 @@ message_ready(struct launch *l, struct chan *c)
 	if (call < l->call)
 		return false;
 	c->heard = true;
-	if (call == l->call && r->hash == l->hash)
+	if (call == l->call && load_relaxed(&r->hash) == l->hash)
 		return true;
 	l->error = blame_ready(l, c);
 	return false;
+}
+
+bool
+message_ready_strange(struct launch *l, struct chan *c)
+{
+	const struct mbox_ready *r = &c->in->ready;
+
+	if (load_acquire(&r->call) != l->call || load_acquire(&r->hash) == l->hash)
+		return false;
+	/* The peer may have come to its next call in between. */
+	if (load_relaxed(&r->call) != l->call)
+		return false;
+	l->error = blame_ready(l, c);
+	return true;
 }
 
 int
