@@ -1,7 +1,7 @@
 /*
  * ucx.c - life and progress of the UCX carrier: one context and one worker a
  * rank. ucx_ep.c has the endpoints, ucx_am.c the messages, ucx_rma.c puts, gets
- * and flushes, ucx_mem.c registrations and keys.
+ * and flushes, ucx_tp.c the transport, ucx_mem.c registrations and keys.
  */
 #if HAVE_UCX
 #include "rma/ucx_impl.h"
