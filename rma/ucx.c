@@ -6,10 +6,12 @@
 #if HAVE_UCX
 #include "rma/ucx_impl.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static bool
 starts_with_any(const char *s, const char *const *list)
@@ -331,8 +333,11 @@ ucx_nap(struct ucx *u)
 void
 ucx_wake(oriel_ctx *ctx)
 {
-	if (ctx->ucx)
-		ucp_worker_signal(ctx->ucx->worker);
+	static const char byte = 1;
+
+	/* Not UCX's own wake-up: this may be a callback of UCX, or UCX's last hour. */
+	if (write(ctx->wake_pipe[1], &byte, 1) < 0 && errno != EAGAIN)
+		log_at(LOG_WARN, "rank %d: waking the helper: %s", ctx->boot.rank, strerror(errno));
 }
 
 void
