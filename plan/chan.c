@@ -177,6 +177,7 @@ write_process(struct chan *c, uint64_t addr, const char *src, size_t len)
 {
 	struct iovec from, to;
 	ssize_t n;
+	int err;
 
 	while (len) {
 		from.iov_base = (void *)(uintptr_t)src;
@@ -186,10 +187,13 @@ write_process(struct chan *c, uint64_t addr, const char *src, size_t len)
 		if (comm_failed(c->comm))
 			return comm_fail_error(c->comm, comm_failed(c->comm));
 		n = process_vm_writev(c->peer->rec.pid, &from, 1, &to, 1, 0);
-		if (n < 0 && errno == EINTR)
+		err = n < 0 ? errno : EFAULT;
+		if (n < 0 && err == EINTR)
 			continue;
+		if (n <= 0 && peer_gone(c->peer))
+			return peer_error(c->peer);
 		if (n <= 0)
-			return fail_errno(ORIEL_ETRANSPORT, n ? errno : EFAULT,
+			return fail_errno(ORIEL_ETRANSPORT, err,
 			                  "writing %zu bytes into rank %d (process %d)",
 			                  to.iov_len, c->peer->rank, (int)c->peer->rec.pid);
 		src += n;

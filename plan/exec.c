@@ -50,6 +50,15 @@ can_go(struct launch *l, const struct cursor *cur)
 	return can_send(l, op, l->chan[op->edge]);
 }
 
+/* A failed peer is found where it is dealt with; any other error is this rank's own. */
+static int
+found_at(struct launch *l, const struct chan *c, int rc)
+{
+	if (rc == ORIEL_EPEER)
+		l->culprit = c->peer->rank;
+	return rc;
+}
+
 /* ---- What ops do ---- */
 
 static int
@@ -61,11 +70,8 @@ flush_sources(struct launch *l)
 	if (!l->deadline)
 		l->deadline = ctx_call_deadline(l->ctx);
 	for (uint32_t e = 0; e < l->plan->n_edges; e++) {
-		rc = chan_quiet(l->chan[e], l->deadline);
-		if (rc && !first) {
-			first = rc;
-			l->culprit = l->chan[e]->peer->rank;
-		}
+		rc = found_at(l, l->chan[e], chan_quiet(l->chan[e], l->deadline));
+		first = first ? first : rc;
 	}
 	return first;
 }
@@ -151,11 +157,8 @@ run_queue(struct launch *l, struct cursor *cur)
 		if (!can_send(l, op, c))
 			return l->error;
 		rc = run_send(l, cur, c);
-		if (unlikely(rc)) {
-			if (rc == ORIEL_EPEER)
-				l->culprit = c->peer->rank;
-			return rc;
-		}
+		if (unlikely(rc))
+			return found_at(l, c, rc);
 	}
 	return 0;
 }
@@ -168,31 +171,37 @@ owes_ready(const struct launch *l, const struct chan *c)
 	return l->large && c->expect && c->ready_told != l->call;
 }
 
-/* Tells peers what they are owed, those that can be told. */
+/* Tells the peer what it is owed, if it can be told. */
+static int
+settle_with(struct launch *l, struct chan *c)
+{
+	int rc = 0;
+
+	if (!owes_credit(c) && !owes_ready(l, c))
+		return 0;
+	if (!c->connected && chan_reachable(c))
+		rc = chan_connect(c);
+	if (rc)
+		return rc;
+	if (!c->connected) {
+		l->owed = true;
+		return 0;
+	}
+	if (owes_ready(l, c))
+		rc = chan_ready(c, l->base, l->size, l->call, l->hash);
+	if (!rc && owes_credit(c))
+		rc = chan_credit(c);
+	return rc;
+}
+
 static int
 settle(struct launch *l)
 {
 	int rc = 0;
 
 	l->owed = false;
-	for (uint32_t e = 0; e < l->plan->n_edges && !rc; e++) {
-		struct chan *c = l->chan[e];
-
-		if (!owes_credit(c) && !owes_ready(l, c))
-			continue;
-		if (!c->connected && chan_reachable(c))
-			rc = chan_connect(c);
-		if (!c->connected) {
-			l->owed = true;
-			continue;
-		}
-		if (!rc && owes_ready(l, c))
-			rc = chan_ready(c, l->base, l->size, l->call, l->hash);
-		if (!rc && owes_credit(c))
-			rc = chan_credit(c);
-		if (rc == ORIEL_EPEER)
-			l->culprit = c->peer->rank;
-	}
+	for (uint32_t e = 0; e < l->plan->n_edges && !rc; e++)
+		rc = found_at(l, l->chan[e], settle_with(l, l->chan[e]));
 	return rc;
 }
 

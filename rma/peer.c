@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +14,9 @@
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
+
+/* A process that ends gives up its files and memory some time before it counts as ended. */
+#define GONE_MS 1000
 
 /* Opens a memfd of another process of the node by its number there. */
 static int
@@ -275,6 +279,19 @@ peer_error(const struct peer *p)
 	            p->why);
 }
 
+bool
+peer_gone(struct peer *p)
+{
+	struct pollfd end = { .fd = p->pidfd, .events = POLLIN };
+
+	if (peer_failed(p))
+		return true;
+	if (p->same_process || p->pidfd < 0 || poll(&end, 1, GONE_MS) <= 0)
+		return false;
+	peer_fail(p, true, "process %d has ended", (int)p->rec.pid);
+	return true;
+}
+
 static int
 map_slab(struct peer *p, unsigned id)
 {
@@ -311,7 +328,7 @@ peer_map(struct peer *p, unsigned id, size_t off, size_t len, void **ptr)
 			rc = map_slab(p, id);
 		pthread_mutex_unlock(&p->send_lock);
 		if (rc)
-			return rc;
+			return peer_gone(p) ? peer_error(p) : rc;
 	}
 	if (!range_inside(off, len, p->ctl->slabs[id].size))
 		return fail(ORIEL_EPEER,

@@ -70,6 +70,12 @@ peer_failed(const struct peer *peer)
 /* fail(ORIEL_EPEER, "rank N has failed: why"). */
 int peer_error(const struct peer *peer);
 
+/*
+ * After its memory or files could not be reached: has its process ended? Then
+ * it is marked failed. Waits a moment for that.
+ */
+bool peer_gone(struct peer *peer);
+
 /* The address here of [off, off + len) of the peer's pool slab. */
 int peer_map(struct peer *peer, unsigned slab_id, size_t off, size_t len, void **ptr);
 /* May process_vm_* reach it? Probes once; the answer stays. */

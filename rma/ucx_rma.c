@@ -4,7 +4,7 @@
  * A put or get is posted in parts, a bounded number at a time: UCX would take
  * any length, but then a sign of life would wait behind gigabytes.
  */
-#if HAVE_UCX
+#ifdef HAVE_UCX
 #include "rma/ucx_impl.h"
 
 #include <stdlib.h>

@@ -166,12 +166,13 @@ main(int argc, char **argv)
 	} else if (!strcmp(option, "--help") && argc == 2) {
 		err = fputs(usage, stdout) < 0;
 	} else if (!strcmp(option, "--recorder")) {
-		fprintf(stderr, "oriel_info: --recorder wants one file\n%s", usage);
+		fprintf(stderr, "oriel_info: --recorder wants one file\n");
 		return 2;
 	} else {
 		bool known = !strcmp(option, "--version") || !strcmp(option, "--help");
 
-		fprintf(stderr, "oriel_info: unknown option %s\n%s", argv[known ? 2 : 1], usage);
+		fprintf(stderr, "oriel_info: unknown option %s; see oriel_info --help\n",
+		        argv[known ? 2 : 1]);
 		return 2;
 	}
 	if (fflush(stdout)) {

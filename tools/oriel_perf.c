@@ -269,7 +269,7 @@ main(int argc, char **argv)
 	if (options_parse(&p->opt, argc, argv))
 		return 2;
 	if (p->opt.help) {
-		options_usage(stdout);
+		options_usage();
 		return fflush(stdout) ? 1 : 0;
 	}
 	err = oriel_init(NULL, &p->ctx);

@@ -16,9 +16,8 @@
 #include <unistd.h>
 
 #define AM_ID 1
-#define BYTES_MAX                                                                                  \
-	4096 /* larger messages may become a rendezvous, which this handler does not do            \
-	      */
+/* Larger messages may become a rendezvous, which this handler does not do. */
+#define BYTES_MAX 4096
 
 struct side {
 	int me, socket;

@@ -57,7 +57,7 @@ mlp_option(struct mlp_options *o, const char *name, const char *value)
 	while (i < n && strcmp(name, table[i].name))
 		i++;
 	if (i == n) {
-		fprintf(stderr, "tp_mlp: unknown option %s\n%s", name, mlp_usage);
+		fprintf(stderr, "tp_mlp: unknown option %s; see tp_mlp --help\n", name);
 		return -1;
 	}
 	if (table[i].flag) {

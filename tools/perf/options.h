@@ -11,24 +11,22 @@
 #define OPTIONS_SIZE_MAX ((size_t)1 << 40)
 
 static inline void
-options_usage(FILE *to)
+options_usage(void)
 {
-	fprintf(to, "usage: oriel_perf [options]    with several ranks: orielrun -n 2 oriel_perf\n"
-	            "  --test LIST      comma-separated; all without it:\n");
+	printf("usage: oriel_perf [options]    with several ranks: orielrun -n 2 oriel_perf\n"
+	       "  --test LIST      comma-separated; all without it:\n");
 	for (size_t i = 0; i < PERF_N_TESTS; i++)
-		fprintf(to, "                     %-14s %s\n", perf_tests[i].name,
-		        perf_tests[i].what);
-	fprintf(to,
-	        "  --min SIZE       smallest message (1); K, M and G are understood\n"
-	        "  --max SIZE       largest message (4M); collectives: of all ranks together\n"
-	        "  --iters N        operations in one repeat; without it, as many as fit in 20 ms\n"
-	        "  --mem pool|user  windows and local buffers in pool memory or in the user's own\n"
-	        "  --check          verify the data of every size, before it is timed\n"
-	        "  --json FILE      write the results there too; - is stdout\n"
-	        "  --short          four sizes and a small table, in a few seconds\n"
-	        "  --help           this text\n"
-	        "Each number is a median over repeats, after warming up; point-to-point tests are\n"
-	        "between ranks 0 and 1 (a single rank: with itself), collectives between all.\n");
+		printf("                     %-14s %s\n", perf_tests[i].name, perf_tests[i].what);
+	printf("  --min SIZE       smallest message (1); K, M and G are understood\n"
+	       "  --max SIZE       largest message (4M); collectives: of all ranks together\n"
+	       "  --iters N        operations in one repeat; without it, as many as fit in 20 ms\n"
+	       "  --mem pool|user  windows and local buffers in pool memory or in the user's own\n"
+	       "  --check          verify the data of every size, before it is timed\n"
+	       "  --json FILE      write the results there too; - is stdout\n"
+	       "  --short          four sizes and a small table, in a few seconds\n"
+	       "  --help           this text\n"
+	       "Each number is a median over repeats, after warming up; point-to-point tests are\n"
+	       "between ranks 0 and 1 (a single rank: with itself), collectives between all.\n");
 }
 
 /* A whole number and an optional K, M or G. */
@@ -119,8 +117,7 @@ options_one(struct perf_options *o, const char *name, const char *value)
 	while (i < n && strcmp(name, table[i].name))
 		i++;
 	if (i == n) {
-		fprintf(stderr, "oriel_perf: unknown option %s\n", name);
-		options_usage(stderr);
+		fprintf(stderr, "oriel_perf: unknown option %s; see oriel_perf --help\n", name);
 		return -1;
 	}
 	if (table[i].flag) {
