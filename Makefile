@@ -15,11 +15,7 @@ GOALS := $(or $(MAKECMDGOALS),all)
 DEPS_demo := build
 DEPS_deps := build check launch ucx-new bench docs lint
 DEPS_check := build check
-DEPS_check-unit := build check
-DEPS_check-ranks := build check
-DEPS_check-model := build check
-DEPS_check-soak := build check
-DEPS_check-san := build check
+$(foreach t,unit ranks model soak san fault,$(eval DEPS_check-$t := build check))
 DEPS_check-launch := build check launch
 DEPS_check-ucx-new := build check ucx-new
 DEPS_bench := build bench
@@ -64,7 +60,7 @@ RPATH = -Wl,-rpath,'$$ORIGIN/..:$$ORIGIN/$(shell realpath -m --relative-to='$(bi
 # ---- sources: every file of a folder, less what needs something that is not there ----
 absent := $(if $(HAVE_UCX),,rma/ucx% test/rma/ucx% bench/ucx/%) \
 	$(if $(HAVE_PMIX),,pmix-boot/pmix% test/pmix-boot/pmix%) \
-	$(if $(HAVE_PMIX_SERVER),,tools/orielrun% test/tools/orielrun%) $(if $(HAVE_BLAS),$(if $(HAVE_JSON),,examples/tp_mlp%),examples/tp_mlp%)
+	$(if $(HAVE_PMIX_SERVER),,tools/orielrun% test/tools/orielrun%) $(if $(HAVE_JSON),,test/examples/%) $(if $(HAVE_BLAS),$(if $(HAVE_JSON),,examples/tp_mlp%),examples/tp_mlp%)
 src = $(filter-out $(absent),$(sort $(wildcard $(1:%=%/*.c))))
 # In tools/ and examples/, x_y.c beside x.c is a part of the program x. The programs of DIR also link what
 # they use of DIR/common/*.c.
@@ -77,7 +73,7 @@ lib_obj := $(lib_src:%.c=$B/%.o)
 sim_obj := $(patsubst %.c,$B/%.o,$(call src,sim)) # the checker of programs: for tests only
 tool_bin := $(addprefix $B/,$(call progs,tools))
 example_bin := $(addprefix $B/,$(call progs,examples))
-unit_bin := $(addprefix $B/,$(call stems,$(MODULES:%=test/%) test/tools test/sim))
+unit_bin := $(addprefix $B/,$(call stems,$(MODULES:%=test/%) test/tools test/sim test/examples))
 rank_bin := $(addprefix $B/,$(call stems,test/ranks))
 model_bin := $(addprefix $B/,$(call stems,test/model))
 common = $(if $(call src,$(firstword $(subst /, ,$1))/common),$B/$(firstword $(subst /, ,$1))/common.a)
@@ -115,7 +111,7 @@ $B/objects: FORCE
 
 $B/%.o: %.c $B/flags config.mk
 	$(call say,CC)mkdir -p $(@D) && $(CC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) $(EXTRA) -MMD -MP -c -o $@ $<
-$B/examples/%.o: EXTRA = $(BLAS_CFLAGS) $(JSON_CFLAGS)
+$B/examples/%.o $B/test/examples/%.o: EXTRA = $(BLAS_CFLAGS) $(JSON_CFLAGS)
 $B/test/model/%.o: EXTRA = -DORIEL_MODEL -Itest/model
 
 .SECONDEXPANSION:
@@ -142,7 +138,7 @@ $(rank_bin): $B/%: $B/%.o $$(call common,$$*) $B/liboriel.a
 # Criterion's process sandbox does not start under the thread sanitizer: test/tsan runs the same tests.
 unit_runner := $(if $(findstring tsan,$B),$B/test/tsan/runner.o)
 $(unit_bin): $B/%: $B/%.o $(unit_runner) $$(call common,$$*) $(sim_obj) $B/liboriel.a
-	$(link) -lcriterion $(LIB_LIBS)
+	$(link) -lcriterion $(LIB_LIBS) $(if $(findstring test/examples,$*),$(JSON_LIBS))
 $(model_bin): $B/%: $B/%.o
 	$(link)
 $(bench_ucx_bin): $B/%: $B/%.o $$(call common,$$*)
@@ -155,7 +151,7 @@ $(filter %-mpich,$(bench_mpi_bin)): $B/%-mpich: %.c $B/flags
 -include $(wildcard $(foreach d,$(MODULES) tools examples doc bench */common bench/mpi bench/ucx test/*,$B/$d/*.d))
 
 # ---- running ----
-.PHONY: demo deps bench check check-unit check-ranks check-model check-launch check-ucx-new check-san check-soak tests
+.PHONY: demo deps bench check check-unit check-ranks check-model check-launch check-ucx-new check-san check-soak check-fault tests
 deps:
 	@echo "everything is installed"
 
@@ -178,6 +174,8 @@ check-ranks: all $(rank_bin)
 	@$(RUN_TESTS) ranks
 check-launch: all $(rank_bin)
 	@$(RUN_TESTS) launch
+check-fault: all $(rank_bin)
+	@$(RUN_TESTS) fault
 check-soak: all $(rank_bin)
 	@$(RUN_TESTS) --table test/ranks/soak ranks
 

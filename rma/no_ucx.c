@@ -2,7 +2,7 @@
  * no_ucx.c - the library built without UCX: the carrier says so, and nothing
  * else here is ever reached, since ctx->ucx stays NULL.
  */
-#if !HAVE_UCX
+#ifndef HAVE_UCX
 #include "rma/ucx.h"
 
 #include <stdio.h>

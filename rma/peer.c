@@ -399,7 +399,9 @@ peer_wake_helper(struct peer *p)
 	if (p->same_process) {
 		fd = p->ctl->wake_fd;
 	} else if (fd == 0) {
-		fd = open_fd_of(p, p->ctl->wake_fd, O_WRONLY | O_NONBLOCK);
+		/* For reading too, so that there is a reader, and no SIGPIPE, when the peer
+		 * has died. */
+		fd = open_fd_of(p, p->ctl->wake_fd, O_RDWR | O_NONBLOCK);
 		pthread_mutex_lock(&p->wake_lock);
 		if (p->wake_fd == 0) {
 			store_relaxed(&p->wake_fd, fd);

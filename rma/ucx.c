@@ -3,7 +3,7 @@
  * rank. ucx_ep.c has the endpoints, ucx_am.c the messages, ucx_rma.c puts, gets
  * and flushes, ucx_mem.c registrations and keys.
  */
-#if HAVE_UCX
+#ifdef HAVE_UCX
 #include "rma/ucx_impl.h"
 
 #include <poll.h>
@@ -147,8 +147,10 @@ build(struct ucx *u, struct boot_rec *rec)
 	struct transport_state *tp = &u->ctx->tp[TP_UCX];
 	char names[96];
 	unsigned release;
-	int rc = make_context(u);
+	int rc = ucx_load();
 
+	if (!rc)
+		rc = make_context(u);
 	if (!rc)
 		rc = make_worker(u);
 	if (!rc)

@@ -10,7 +10,7 @@
  * copy and no detour for the latency that matters. Handlers answer with
  * am_reply, which ends in ucx_am_send(handler) and only queues.
  */
-#if HAVE_UCX
+#ifdef HAVE_UCX
 #include "rma/ucx_impl.h"
 
 #include <stdlib.h>

@@ -6,7 +6,7 @@
  * answered without asking the bootstrap. Who hears a hello makes its own
  * endpoint, which is also how it learns of the sender's death.
  */
-#if HAVE_UCX
+#ifdef HAVE_UCX
 #include "rma/ucx_impl.h"
 
 #include <stdlib.h>

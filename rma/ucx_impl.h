@@ -20,7 +20,7 @@
 #include "rma/ucx_wire.h"
 #include "rma/ucx.h"
 
-#include <ucp/api/ucp.h>
+#include "rma/ucx_load.h"
 
 #define UCX_AM_ID 0
 #define UCX_POSTED_MAX 64     /* messages to a peer that UCX holds */

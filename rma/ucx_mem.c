@@ -9,10 +9,9 @@
  * mapped there later: UCX's memory events mark it. They are asked for only
  * where some transport pins memory; else a key says nothing about pages.
  */
-#if HAVE_UCX
+#ifdef HAVE_UCX
 #include "rma/ucx_impl.h"
 
-#include <ucm/api/ucm.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -9,7 +9,7 @@
  * and a message needs no flush before the signal that follows it. A signal is
  * always a message; with at most AM_DATA_MAX bytes of data it carries them.
  */
-#if HAVE_UCX
+#ifdef HAVE_UCX
 #include "rma/ucx_impl.h"
 
 #include <stdlib.h>

@@ -61,14 +61,17 @@ wait_check(oriel_ctx *ctx, int (*doomed)(void *arg), void *arg, uint64_t now, ui
 	return now >= deadline ? ORIEL_ETIMEDOUT : 0;
 }
 
-static void
+/* True: it is ready after all, and ready must not be asked again, since it may be what sends. */
+static bool
 wait_sleep(oriel_ctx *ctx, bool (*ready)(void *arg), void *arg, uint64_t now, uint64_t deadline)
 {
 	struct wake *w = &ctx->ctl->wake;
 	uint32_t seen = wake_prepare(w);
 
-	if (!ready(arg))
-		wake_sleep(w, seen, deadline - now);
+	if (ready(arg))
+		return true;
+	wake_sleep(w, seen, deadline - now);
+	return false;
 }
 
 int
@@ -98,8 +101,8 @@ ctx_wait(oriel_ctx *ctx, bool (*ready)(void *arg), int (*doomed)(void *arg), voi
 			continue;
 		if (now - start < yield)
 			sched_yield();
-		else
-			wait_sleep(ctx, ready, arg, now, deadline);
+		else if (wait_sleep(ctx, ready, arg, now, deadline))
+			return 0;
 	}
 }
 

@@ -11,13 +11,15 @@
  * ---- The table of the control slab ----
  */
 
+/* Windows of several communicators may be made at the same time: ctx->lock. */
 static int
 rec_publish(oriel_win *w)
 {
 	struct ctl *ctl = w->ctx->ctl;
 	size_t at = w->id % CTL_WINS;
 
-	for (size_t n = 0; n < CTL_WINS; n++, at = (at + 1) % CTL_WINS) {
+	pthread_mutex_lock(&w->ctx->lock);
+	for (size_t n = 0; n < CTL_WINS && !w->slot; n++, at = (at + 1) % CTL_WINS) {
 		struct win_rec *r = &ctl->wins[at];
 
 		if (load_relaxed(&r->id) > REC_DELETED)
@@ -26,9 +28,11 @@ rec_publish(oriel_win *w)
 		       sizeof(*r) - sizeof(r->id));
 		store_release(&r->id, w->id);
 		w->slot = r;
-		return 0;
 	}
-	return fail(ORIEL_ELIMIT, "this rank has %d windows already, the most at once", CTL_WINS);
+	pthread_mutex_unlock(&w->ctx->lock);
+	return w->slot ? 0
+	               : fail(ORIEL_ELIMIT, "this rank has %d windows already, the most at once",
+	                      CTL_WINS);
 }
 
 static void
@@ -319,10 +323,16 @@ target_free(void *entry, void *arg)
 	free(t);
 }
 
-/* A rank that failed but may only be stopped could still write to what it had mapped. */
+/*
+ * May others still write to its memory after they have agreed, or could not? A
+ * rank that failed but may only be stopped could, and so could one that has not
+ * heard yet that the communicator was aborted.
+ */
 static bool
 zombies(const oriel_win *w)
 {
+	if (comm_failed(w->comm))
+		return true;
 	for (struct peer *p = load_acquire(&w->ctx->failed_peers); p; p = p->next_failed)
 		if (!load_acquire(&p->dead) && comm_rank_of(w->comm, p->rank) >= 0)
 			return true;
