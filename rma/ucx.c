@@ -4,6 +4,8 @@
  * and flushes, ucx_tp.c the transport, ucx_mem.c registrations and keys.
  */
 #ifdef HAVE_UCX
+#include "rma/ucx.h"
+
 #include "rma/ucx_impl.h"
 
 #include <errno.h>
