@@ -26,9 +26,9 @@ int
 comm_agree(oriel_comm *comm, int own, const char *what)
 {
 	int64_t word = (int64_t)own * (INT64_C(1) << 32) + comm->rank, tmp[32];
-	const struct binding b = {
-		.buf = { [OUT] = &word, [TMP] = tmp }, .block = sizeof(word), .reduce = least
-	};
+	const struct binding b = { .buf = { [OUT] = &word, [TMP] = tmp },
+		                   .block = sizeof(word),
+		                   .reduce = least };
 	char detail[512] = "";
 	int rc, status;
 

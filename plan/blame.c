@@ -16,7 +16,8 @@ name_call(const struct launch *l, char *text, size_t cap)
 	         (unsigned long long)l->comm->id, l->block, l->ctx->boot.rank);
 }
 
-/* The peer's last call on the communicator, as its recorder has it; NULL if it is not mapped here. */
+/* The peer's last call on the communicator, as its recorder has it; NULL if it is not mapped here.
+ */
 static const struct recorder_call *
 peers_call(const struct launch *l, const struct chan *c)
 {
@@ -46,9 +47,8 @@ name_peers_call(const struct launch *l, const struct chan *c, char *text, size_t
 	for (unsigned i = 0; i < ARRAY_SIZE(name); i++)
 		name[i] = load_relaxed((const uint64_t *)(const void *)e->name + i);
 	snprintf(text, cap, "; rank %d's last call there is %llu, %.*s of %llu bytes a block",
-	         c->peer->rank, (unsigned long long)load_relaxed(&e->call),
-	         (int)sizeof(name) - 1, (const char *)name,
-	         (unsigned long long)load_relaxed(&e->bytes));
+	         c->peer->rank, (unsigned long long)load_relaxed(&e->call), (int)sizeof(name) - 1,
+	         (const char *)name, (unsigned long long)load_relaxed(&e->bytes));
 }
 
 static const char *
@@ -79,8 +79,7 @@ blame_wait(struct launch *l, const struct cursor *cur, int code, const char *wha
 	            "seen %u; last word in the mailbox: call %llu; %llu sent, %llu credited: %s",
 	            call, awaited_thing(cur->op, c), c->peer->rank, cur->op - cur->first + 1,
 	            cur->end - cur->first, cur->op->kind == OP_WAIT ? cur->op->n : c->expect,
-	            c->landed, (unsigned long long)mbox_seq_call(word),
-	            (unsigned long long)c->sent,
+	            c->landed, (unsigned long long)mbox_seq_call(word), (unsigned long long)c->sent,
 	            (unsigned long long)load_relaxed(&c->in->credit.consumed), cause);
 }
 
@@ -113,5 +112,5 @@ blame_ready(struct launch *l, const struct chan *c)
 	            "%llu, hash %016llx%s",
 	            call, c->peer->rank, (unsigned long long)l->hash,
 	            (unsigned long long)load_relaxed(&c->in->ready.call),
-	            (unsigned long long)c->in->ready.hash, theirs);
+	            (unsigned long long)load_relaxed(&c->in->ready.hash), theirs);
 }

@@ -35,7 +35,7 @@ struct chan_placing_msg { /* AM_PLACING: a question */
 };
 
 _Static_assert(sizeof(struct chan_ready_msg) <= AM_HDR_MAX, "fits a message's header");
-_Static_assert(MBOX_BUFS * UCX_KEY_MAX <= AM_DATA_MAX && MBOX_SCRATCH <= AM_DATA_MAX,
+_Static_assert(MBOX_BUFS *UCX_KEY_MAX <= AM_DATA_MAX && MBOX_SCRATCH <= AM_DATA_MAX,
                "fits a message's payload");
 
 int
@@ -51,7 +51,7 @@ chan_open(oriel_ctx *ctx)
 static void
 drop(struct boxes *t, uint64_t comm, bool all)
 {
-	struct box *b, *next;
+	struct box *b = NULL, *next;
 
 	pthread_mutex_lock(&t->lock);
 	HASH_ITER(hh, t->head, b, next)
@@ -225,8 +225,7 @@ chan_on_ready(oriel_ctx *ctx, const struct am_msg *m)
 		keys += h.key_len[i];
 	}
 	if (b) {
-		b->mbox.ready.hash = h.hash;
-		store_release(&b->mbox.ready.call, h.call);
+		mbox_publish_ready(&b->mbox, h.call, h.hash);
 	}
 	pthread_mutex_unlock(&ctx->boxes->lock);
 	if (!b)
@@ -271,20 +270,18 @@ ready_in_place(struct chan *c, char *const base[MBOX_BUFS], const size_t size[MB
 	size_t off;
 
 	for (int i = 0; i < MBOX_BUFS; i++) {
-		bool pool = size[i] &&
-		            pool_find(c->comm->ctx->pool, base[i], size[i], &slab, &off);
+		bool pool = size[i] && pool_find(c->comm->ctx->pool, base[i], size[i], &slab, &off);
 
 		r->buf[i].where = pool ? off : (uintptr_t)base[i];
 		r->buf[i].key = pool ? slab + 1 : 0;
 	}
-	r->hash = hash;
-	store_release(&r->call, call);
+	mbox_publish_ready(c->out, call, hash);
 	wake_after_store(c->wake);
 }
 
 int
-chan_ready(struct chan *c, char *const base[MBOX_BUFS], const size_t size[MBOX_BUFS],
-               uint64_t call, uint64_t hash)
+chan_ready(struct chan *c, char *const base[MBOX_BUFS], const size_t size[MBOX_BUFS], uint64_t call,
+           uint64_t hash)
 {
 	struct chan_ready_msg h = {
 		.comm = c->comm->id, .call = call, .hash = hash, .queue = c->queue

@@ -19,8 +19,8 @@ struct box {
 		uint32_t queue;
 	} key;
 	UT_hash_handle hh;
-	uint64_t came;  /* lines, ever; the handlers' */
-	uint64_t given; /* credits told to the sender; the owner's */
+	uint64_t came;    /* lines, ever; the handlers' */
+	uint64_t given;   /* credits told to the sender; the owner's */
 	uint64_t placing; /* the call in which the owner has puts to the peer under way, or 0 */
 	uint32_t key_len[MBOX_BUFS]; /* of the buffers in mbox.ready */
 	char rkey[MBOX_BUFS][UCX_KEY_MAX];

@@ -34,7 +34,6 @@ free_state:
 	return rc;
 }
 
-
 static void
 instance_free(struct instance *inst)
 {
@@ -192,8 +191,8 @@ instance_shape(struct launch *l, size_t block)
 	l->hash = wire_hash(l->plan->hash, block, eager);
 	l->tag = wire_tag(l->hash);
 	l->large = largest > at_once;
-	l->line_blocks = block && at_once / block < UINT32_MAX ? (uint32_t)(at_once / block)
-	                                                       : UINT32_MAX;
+	l->line_blocks =
+	        block && at_once / block < UINT32_MAX ? (uint32_t)(at_once / block) : UINT32_MAX;
 	l->block = block;
 	return 0;
 }

@@ -194,8 +194,8 @@ write_process(struct chan *c, uint64_t addr, const char *src, size_t len)
 			return peer_error(c->peer);
 		if (n <= 0)
 			return fail_errno(ORIEL_ETRANSPORT, err,
-			                  "writing %zu bytes into rank %d (process %d)",
-			                  to.iov_len, c->peer->rank, (int)c->peer->rec.pid);
+			                  "writing %zu bytes into rank %d (process %d)", to.iov_len,
+			                  c->peer->rank, (int)c->peer->rec.pid);
 		src += n;
 		addr += (size_t)n;
 		len -= (size_t)n;

@@ -32,9 +32,9 @@ struct chan {
 	uint64_t seen;     /* messages taken in, ever */
 	uint64_t credited; /* of seen, told to the peer */
 	struct recorder_peer *rec;
-	size_t more;     /* where a payload that is marked "more" goes */
-	uint32_t landed; /* batches of the running call */
-	uint32_t expect; /* batches of the running call that its plan waits for */
+	size_t more;         /* where a payload that is marked "more" goes */
+	uint32_t landed;     /* batches of the running call */
+	uint32_t expect;     /* batches of the running call that its plan waits for */
 	uint64_t ready_told; /* the call that the peer was last told to be ready for */
 	bool connected;
 	bool unquiet; /* ucx may still read sources of puts to it */
@@ -76,7 +76,8 @@ int chan_ready(struct chan *c, char *const base[MBOX_BUFS], const size_t size[MB
  * has to wait.
  */
 bool chan_can_place(struct chan *c, unsigned dst);
-int chan_place(struct chan *c, uint64_t call, unsigned dst, size_t off, const void *src, size_t len);
+int chan_place(struct chan *c, uint64_t call, unsigned dst, size_t off, const void *src,
+               size_t len);
 /* Sources of earlier places are free again. */
 int chan_quiet(struct chan *c, uint64_t deadline);
 /*

@@ -131,6 +131,20 @@ run_here(struct launch *l, const struct op *op)
 	}
 }
 
+/* The common wait: one look away, and nobody else of this rank has anything to do meanwhile. */
+static inline bool
+comes_soon(struct launch *l, const struct op *op, struct chan *c)
+{
+	const uint64_t *word = &c->in->line[c->seen % MBOX_SLOTS].seq;
+	uint64_t seen = load_relaxed(word);
+
+	if (l->n_queues > 1 || l->owed || l->error || l->ctx->crowded || c->box)
+		return false;
+	if (!message_came(c))
+		oriel_spin(l->ctx, word, seen, SPIN_ROUNDS);
+	return has_come(l, op, c);
+}
+
 /* Until its end, an op that cannot go, or an error. */
 static inline int
 run_queue(struct launch *l, struct cursor *cur)
@@ -149,7 +163,7 @@ run_queue(struct launch *l, struct cursor *cur)
 		}
 		c = l->chan[op->edge];
 		if (op->kind == OP_WAIT) {
-			if (!has_come(l, op, c))
+			if (!has_come(l, op, c) && !comes_soon(l, op, c))
 				return l->error;
 			cur->op++;
 			continue;
@@ -218,6 +232,8 @@ stir(void *arg)
 		if (unlikely(!c->heard))
 			chan_adopt(c);
 		if (message_came(c) && !message_pump(l, c))
+			return true;
+		if (message_ready_strange(l, c))
 			return true;
 		if (l->owed && !tell && (owes_credit(c) || owes_ready(l, c)))
 			tell = chan_reachable(c);

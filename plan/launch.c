@@ -105,8 +105,10 @@ take_back(struct launch *l)
 
 		chan_quiet(c, deadline);
 		if (!chan_left_alone(c, l->call, deadline))
-			log_at(LOG_WARN, "rank %d has not said that it leaves the buffers of a failed "
-			       "call alone: it may still write them", c->peer->rank);
+			log_at(LOG_WARN,
+			       "rank %d has not said that it leaves the buffers of a failed "
+			       "call alone: it may still write them",
+			       c->peer->rank);
 	}
 }
 

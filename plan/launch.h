@@ -47,7 +47,7 @@ struct launch {
 	struct cursor cur[MBOX_QUEUES];
 };
 
-struct instance { /* a cached plan, its channels, and its launch */
+struct instance {              /* a cached plan, its channels, and its launch */
 	struct instance *next; /* least recently used last */
 	struct plan *plan;
 	struct launch launch;
@@ -63,7 +63,7 @@ struct plan_state {
 	struct peer_dir chans; /* rank * MBOX_QUEUES + queue */
 	struct instance *cache;
 	size_t bytes;
-	size_t eager; /* messages up to so long go through lines and scratch */
+	size_t eager;   /* messages up to so long go through lines and scratch */
 	struct choice { /* coll/: the algorithms of this communicator, up to a size and above it */
 		const struct program *small, *large;
 		int small_arg, large_arg;
@@ -74,7 +74,8 @@ struct plan_state {
 
 /* plan/cache.c */
 int plan_state_make(oriel_comm *comm);
-int instance_search(oriel_comm *comm, const struct program *program, int arg, struct instance **out);
+int instance_search(oriel_comm *comm, const struct program *program, int arg,
+                    struct instance **out);
 int instance_shape(struct launch *l, size_t block);
 
 static inline bool

@@ -66,12 +66,14 @@ message_pump(struct launch *l, struct chan *c)
 		c->seen++;
 		c->heard = true;
 		count_up(&c->rec->seen);
-		if (!owes_credit(c))
-			continue;
-		if (likely(c->out))
-			chan_credit(c);
-		else
-			l->owed = true;
+		if (owes_credit(c)) {
+			if (likely(c->out))
+				chan_credit(c);
+			else
+				l->owed = true;
+		}
+		if (c->landed == c->expect)
+			return true; /* What may lie behind it is another call's. */
 	}
 }
 
@@ -84,10 +86,24 @@ message_ready(struct launch *l, struct chan *c)
 	if (call < l->call)
 		return false;
 	c->heard = true;
-	if (call == l->call && r->hash == l->hash)
+	if (call == l->call && load_relaxed(&r->hash) == l->hash)
 		return true;
 	l->error = blame_ready(l, c);
 	return false;
+}
+
+bool
+message_ready_strange(struct launch *l, struct chan *c)
+{
+	const struct mbox_ready *r = &c->in->ready;
+
+	if (load_acquire(&r->call) != l->call || load_acquire(&r->hash) == l->hash)
+		return false;
+	/* The peer may have come to its next call in between. */
+	if (load_relaxed(&r->call) != l->call)
+		return false;
+	l->error = blame_ready(l, c);
+	return true;
 }
 
 int

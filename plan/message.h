@@ -14,9 +14,12 @@
 bool message_pump(struct launch *l, struct chan *c);
 /* The peer is ready for puts into its buffers; false also on an error, l->error. */
 bool message_ready(struct launch *l, struct chan *c);
+/* The peer is ready for another call by this one's number: l->error. */
+bool message_ready_strange(struct launch *l, struct chan *c);
 /* To a peer whose memory is not mapped here. off: in the op's source. */
 int message_send_am(struct launch *l, struct chan *c, struct wire w, unsigned src, size_t off);
-/* A put that is too long for a slot, or its next piece where the peer's buffer cannot be reached. */
+/* A put that is too long for a slot, or its next piece where the peer's buffer cannot be reached.
+ */
 int message_send_long(struct launch *l, struct chan *c, struct cursor *cur);
 
 /* A message that was not taken in yet is there, of whatever call. */
@@ -89,7 +92,8 @@ lay(const struct launch *l, unsigned buf, size_t off, const char *src, size_t le
 	memcpy(l->base[buf], src + first, len - first);
 }
 
-/* The payload is w.len bytes from off of buffer src. There is credit, and the channel is connected. */
+/* The payload is w.len bytes from off of buffer src. There is credit, and the channel is connected.
+ */
 static inline int
 message_send(struct launch *l, struct chan *c, struct wire w, unsigned src, size_t off)
 {

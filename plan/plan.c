@@ -279,7 +279,7 @@ plan_count(enum plan_blocks blocks, int size)
 static uint64_t
 hash_identity(const struct plan *plan)
 {
-	const uint64_t numbers[] = { (uint64_t)plan->arg, (uint64_t)plan->size,
+	const uint64_t numbers[] = { (uint64_t)plan->arg,     (uint64_t)plan->size,
 		                     plan->program->n_queues, plan->count[IN],
 		                     plan->count[OUT],        plan->count[TMP] };
 	uint64_t h = hash_bytes(0, plan->program->name, strlen(plan->program->name));

@@ -21,8 +21,8 @@
 #include "base/base.h"
 #include "plan/wire.h"
 
-#define PLAN_MAX_OPS (1u << 20)        /* of one queue */
-#define PLAN_CACHE_BYTES (4u << 20)    /* of one communicator; the last plan stays even if larger */
+#define PLAN_MAX_OPS (1u << 20)     /* of one queue */
+#define PLAN_CACHE_BYTES (4u << 20) /* of one communicator; the last plan stays even if larger */
 
 enum plan_buf { IN = 0, OUT, TMP };
 _Static_assert(TMP + 1 == MBOX_BUFS, "a ready line describes all buffers");
@@ -56,9 +56,9 @@ struct op {
 struct edge { /* a channel that this rank's part uses: (peer, the sender's queue) */
 	int rank;
 	uint32_t queue;
-	uint32_t sends;                /* messages, if none needs splitting */
-	uint32_t waits[MBOX_QUEUES];   /* batches that each of my queues waits for */
-	uint32_t expect;               /* the most of them: what comes in one call */
+	uint32_t sends;              /* messages, if none needs splitting */
+	uint32_t waits[MBOX_QUEUES]; /* batches that each of my queues waits for */
+	uint32_t expect;             /* the most of them: what comes in one call */
 };
 
 enum plan_blocks { BLOCKS_NONE = 0, BLOCKS_ONE, BLOCKS_RANKS, BLOCKS_LOG2 };
@@ -128,8 +128,8 @@ struct binding {
 struct oriel_comm;
 /*
  * Runs the program on comm, blocking: every rank of comm, between
- * comm_call_begin and comm_call_end. On success the results are complete here and the buffers are the
- * caller's. On an error the communicator's failure word is set.
+ * comm_call_begin and comm_call_end. On success the results are complete here and the buffers are
+ * the caller's. On an error the communicator's failure word is set.
  */
 int plan_run(struct oriel_comm *comm, const struct program *program, int arg,
              const struct binding *binding);

@@ -66,7 +66,8 @@ wire_unpack(uint64_t meta)
 	};
 }
 
-/* Nothing in it can lead outside a line or a slot. What it says about buffers depends on the call. */
+/* Nothing in it can lead outside a line or a slot. What it says about buffers depends on the call.
+ */
 static inline bool
 wire_sane(struct wire w)
 {

@@ -107,6 +107,19 @@ mbox_publish(struct mbox *box, uint64_t sent, uint64_t meta, uint64_t seq)
 	store_release(&line->seq, seq);
 }
 
+/*
+ * Receiver of data, as the writer of the reverse mbox: ready.buf is filled in.
+ * Whoever sees the new hash sees that the old call is over, and whoever sees the
+ * call sees everything.
+ */
+static inline void
+mbox_publish_ready(struct mbox *box, uint64_t call, uint64_t hash)
+{
+	store_relaxed(&box->ready.call, 0);
+	store_release(&box->ready.hash, hash);
+	store_release(&box->ready.call, call);
+}
+
 /* Receiver: the seq word of message number next; its meta and data are visible if it is the
  * expected one. */
 static inline uint64_t

@@ -399,8 +399,8 @@ peer_wake_helper(struct peer *p)
 	if (p->same_process) {
 		fd = p->ctl->wake_fd;
 	} else if (fd == 0) {
-		/* For reading too: without a reader, after the peer's death, a write would
-		 * raise SIGPIPE. */
+		/* For reading too, so that there is a reader, and no SIGPIPE, when the peer
+		 * has died. */
 		fd = open_fd_of(p, p->ctl->wake_fd, O_RDWR | O_NONBLOCK);
 		pthread_mutex_lock(&p->wake_lock);
 		if (p->wake_fd == 0) {
@@ -412,7 +412,7 @@ peer_wake_helper(struct peer *p)
 		}
 		pthread_mutex_unlock(&p->wake_lock);
 	}
-	if (fd >= 0 && write(fd, &byte, 1) < 0 && errno != EAGAIN)
+	if (fd >= 0 && write(fd, &byte, 1) < 0 && errno != EAGAIN && errno != EPIPE)
 		log_at(LOG_WARN, "waking rank %d's helper: %s", p->rank, strerror(errno));
 }
 

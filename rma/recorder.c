@@ -5,6 +5,8 @@
  * The file may be torn, cut short or somebody else's: everything is copied out
  * first, and every number and text of it is checked before it is used.
  */
+#include "rma/recorder.h"
+
 #include "rma/ctl.h"
 
 #include <errno.h>

@@ -1,15 +1,19 @@
 /*
  * ucx.c - life and progress of the UCX carrier: one context and one worker a
  * rank. ucx_ep.c has the endpoints, ucx_am.c the messages, ucx_rma.c puts, gets
- * and flushes, ucx_mem.c registrations and keys.
+ * and flushes, ucx_tp.c the transport, ucx_mem.c registrations and keys.
  */
 #ifdef HAVE_UCX
+#include "rma/ucx.h"
+
 #include "rma/ucx_impl.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static bool
 starts_with_any(const char *s, const char *const *list)
@@ -333,8 +337,11 @@ ucx_nap(struct ucx *u)
 void
 ucx_wake(oriel_ctx *ctx)
 {
-	if (ctx->ucx)
-		ucp_worker_signal(ctx->ucx->worker);
+	static const char byte = 1;
+
+	/* Not UCX's own wake-up: this may be a callback of UCX, or UCX's last hour. */
+	if (write(ctx->wake_pipe[1], &byte, 1) < 0 && errno != EAGAIN)
+		log_at(LOG_WARN, "rank %d: waking the helper: %s", ctx->boot.rank, strerror(errno));
 }
 
 void

@@ -28,7 +28,7 @@ bool ucx_progress(oriel_ctx *ctx);
 /* Prepares the worker's event fd: returns it if the caller may sleep on it, -1 if there is work.
  * Under ctx->progress. */
 int ucx_arm(oriel_ctx *ctx);
-/* Wakes a sleeper on that fd (from any thread). */
+/* Wakes the helper, so that it makes progress (from any thread, with any lock). */
 void ucx_wake(oriel_ctx *ctx);
 
 /* Carrier, for am.c. handler: called from a handler or the helper (ctx->progress is held, must

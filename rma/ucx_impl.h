@@ -32,7 +32,7 @@
 #define UCX_OPS_MAX 1024      /* puts and gets of a peer before callers wait */
 #define UCX_PUT_MESSAGE_MAX                                                                        \
 	AM_DATA_MAX          /* puts up to this size go as messages where UCX has no               \
-	                        real put: see ucx_rma.c */
+	                        real put: see ucx_tp.c */
 #define UCX_KEYS_MAX 64      /* unpacked keys of plans a peer */
 #define UCX_EPS_ESTIMATE 128 /* no job's ranks talk to more than this as a rule */
 #define UCX_CLOSE_NS UINT64_C(3000000000)
@@ -62,6 +62,18 @@ struct ucx_op {                     /* a put or a get */
 	size_t len, posted;
 	uint32_t parts; /* posted and not complete */
 	oriel_req *req;
+};
+
+struct ucx_target {                    /* target->priv */
+	struct ucx_target **at, *next; /* peer->targets */
+	ucp_rkey_h rkey;
+};
+
+struct ucx_win {                    /* oriel_win's ucx */
+	struct ucx_win **at, *next; /* u->wins */
+	ucp_mem_h memh;
+	size_t key_len;
+	char key[UCX_KEY_MAX];
 };
 
 struct ucx_key { /* a plan's key, unpacked */
@@ -110,6 +122,8 @@ struct ucx_peer {
 	bool flushing;
 	uint64_t flush_covers;
 
+	/* Windows may outlive the context; UCX's part of them must not. */
+	struct ucx_target *targets;
 	struct ucx_key *keys;
 	uint32_t n_keys;
 	uint64_t key_clock;
@@ -144,6 +158,7 @@ struct ucx {
 	struct ucx_msg *free_small, *free_big;
 	uint32_t n_free;
 	struct ucx_op *free_ops;
+	struct ucx_win *wins;
 	struct ucx_regs *regs; /* ucx_mem.c */
 	char aligned[WIRE_MAX + 8] __attribute__((aligned(8)));
 };
@@ -200,12 +215,18 @@ void ucx_rma_free(struct ucx *u);
 /* Waits until the peer takes another operation. */
 int ucx_wait_room(struct ucx_peer *p, const uint32_t *n, uint32_t max);
 int ucx_wait_flushed(struct ucx_peer *p, uint64_t put, uint64_t deadline);
+/* Until the buffers of all puts and gets so far are free. */
+int ucx_wait_local(struct ucx_peer *p, uint64_t deadline);
+
+/* ucx_tp.c */
+void ucx_target_free(struct ucx_target *k);
 
 /* ucx_mem.c */
 int ucx_mem_open(struct ucx *u);
 /* From now on notices when memory is unmapped. */
 int ucx_mem_watch(struct ucx *u);
 void ucx_mem_close(struct ucx *u);
+/* Keys of plans and of windows. */
 void ucx_keys_free(struct ucx_peer *p);
 
 #endif

@@ -47,7 +47,6 @@
 	X(ucp_worker_progress)                                                                     \
 	X(ucp_worker_release_address)                                                              \
 	X(ucp_worker_set_am_recv_handler)                                                          \
-	X(ucp_worker_signal)                                                                       \
 	X(ucs_status_string)
 
 struct ucx_symbols {
@@ -92,7 +91,6 @@ int ucx_load(void);
 #define ucp_worker_progress(...) ucx_lib.ucp_worker_progress(__VA_ARGS__)
 #define ucp_worker_release_address(...) ucx_lib.ucp_worker_release_address(__VA_ARGS__)
 #define ucp_worker_set_am_recv_handler(...) ucx_lib.ucp_worker_set_am_recv_handler(__VA_ARGS__)
-#define ucp_worker_signal(...) ucx_lib.ucp_worker_signal(__VA_ARGS__)
 #define ucs_status_string(...) ucx_lib.ucs_status_string(__VA_ARGS__)
 
 #endif

@@ -23,12 +23,6 @@ struct ucx_regs {
 	struct ucx_reg cached[UCX_REGS_MAX]; /* len 0: free */
 };
 
-struct ucx_win { /* oriel_win's ucx */
-	ucp_mem_h memh;
-	size_t key_len;
-	char key[UCX_KEY_MAX];
-};
-
 /* Any thread that unmaps memory calls this, with whatever locks it has: no lock in here. */
 static void
 on_unmapped(ucm_event_type_t type, ucm_event_t *event, void *arg)
@@ -112,6 +106,26 @@ map(struct ucx *u, void *addr, size_t size, ucp_mem_h *memh, void *key, size_t *
  * ---- Windows ----
  */
 
+static void
+chain(struct ucx_win *w, struct ucx_win **head)
+{
+	w->at = head;
+	w->next = *head;
+	if (w->next)
+		w->next->at = &w->next;
+	*head = w;
+}
+
+static void
+win_drop(struct ucx *u, struct ucx_win *w)
+{
+	*w->at = w->next;
+	if (w->next)
+		w->next->at = w->at;
+	unmap(u, w->memh);
+	free(w);
+}
+
 int
 ucx_win_reg(oriel_win *win)
 {
@@ -126,6 +140,8 @@ ucx_win_reg(oriel_win *win)
 		return fail(ORIEL_ENOMEM, "no memory for a window's registration");
 	pthread_mutex_lock(&ctx->progress);
 	rc = map(ctx->ucx, win->base, win->size, &w->memh, w->key, &w->key_len);
+	if (!rc)
+		chain(w, &ctx->ucx->wins);
 	pthread_mutex_unlock(&ctx->progress);
 	if (rc) {
 		free(w);
@@ -139,14 +155,11 @@ void
 ucx_win_dereg(oriel_win *win)
 {
 	oriel_ctx *ctx = win->ctx;
-	struct ucx_win *w = win->ucx;
 
-	if (!w)
-		return;
 	pthread_mutex_lock(&ctx->progress);
-	unmap(ctx->ucx, w->memh);
+	if (win->ucx && ctx->ucx)
+		win_drop(ctx->ucx, win->ucx);
 	pthread_mutex_unlock(&ctx->progress);
-	free(w);
 	win->ucx = NULL;
 }
 
@@ -277,6 +290,8 @@ ucx_mem_key(oriel_ctx *ctx, const void *addr, size_t size, void *key, size_t *le
 void
 ucx_mem_close(struct ucx *u)
 {
+	while (u->wins)
+		win_drop(u, u->wins);
 	if (!u->regs)
 		return;
 	if (u->pins)
@@ -299,6 +314,8 @@ ucx_mem_close(struct ucx *u)
 void
 ucx_keys_free(struct ucx_peer *p)
 {
+	while (p->targets)
+		ucx_target_free(p->targets);
 	for (uint32_t i = 0; i < p->n_keys; i++)
 		ucp_rkey_destroy(p->keys[i].rkey);
 	free(p->keys);

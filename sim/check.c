@@ -10,7 +10,7 @@
 
 #define GARBAGE INT64_C(-0x5a5a5a5a5a5a5a5b)
 
-struct side { /* one rank's end of a channel */
+struct side {              /* one rank's end of a channel */
 	uint32_t there;    /* the index of this edge at the other rank; UINT32_MAX: it has none */
 	uint32_t closed;   /* out: batches closed by a signal that was posted */
 	uint32_t came;     /* in: batches that have come */
@@ -63,8 +63,7 @@ random_below(struct sim *s, uint64_t n)
 	return (z ^ z >> 31) % n;
 }
 
-static void __attribute__((format(printf, 2, 3)))
-wrong(struct sim *s, const char *fmt, ...)
+static void __attribute__((format(printf, 2, 3))) wrong(struct sim *s, const char *fmt, ...)
 {
 	const struct check *c = s->check;
 	char text[300];
@@ -254,8 +253,8 @@ arrive(struct sim *s, const struct flight *f)
 		out->pending[f->batch]--;
 		return;
 	}
-	if (out->there == UINT32_MAX || to->side[out->there].came >=
-	                                        to->plan->edges[out->there].expect) {
+	if (out->there == UINT32_MAX ||
+	    to->side[out->there].came >= to->plan->edges[out->there].expect) {
 		wrong(s, "rank %d gets a signal of rank %d that it does not wait for", f->to,
 		      f->from);
 		return;
@@ -281,9 +280,8 @@ move_flight(struct sim *s, size_t n)
 		return true;
 	}
 	if (f->is_signal) {
-		uint32_t came = out->there == UINT32_MAX
-		                        ? f->batch
-		                        : s->rank[f->to].side[out->there].came;
+		uint32_t came =
+		        out->there == UINT32_MAX ? f->batch : s->rank[f->to].side[out->there].came;
 
 		for (uint32_t b = 0; b <= f->batch; b++)
 			if (out->pending[b])
@@ -368,8 +366,8 @@ make_rank(struct sim *s, int rank)
 	r->side = calloc(r->plan->n_edges + 1, sizeof(*r->side));
 	for (uint32_t e = 0; r->side && e < r->plan->n_edges; e++) {
 		/* A change may have added a send; a batch each is the most. */
-		r->side[e].pending = calloc(r->plan->queue[0].n + r->plan->queue[1].n + 2,
-		                            sizeof(uint32_t));
+		r->side[e].pending =
+		        calloc(r->plan->queue[0].n + r->plan->queue[1].n + 2, sizeof(uint32_t));
 		r->side[e].clock = calloc(r->plan->edges[e].expect + 1, sizeof(int));
 		if (!r->side[e].pending || !r->side[e].clock)
 			return false;

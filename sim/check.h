@@ -22,7 +22,8 @@ struct check {
 	int arg;
 	int size;
 	uint64_t seed;
-	/* Called with each rank's plan before anything runs: for deliberate mistakes. May be NULL. */
+	/* Called with each rank's plan before anything runs: for deliberate mistakes. May be NULL.
+	 */
 	void (*change)(struct plan *plan, void *arg);
 	void *change_arg;
 };

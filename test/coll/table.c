@@ -12,7 +12,8 @@ Test(table, names_begin_with_their_op)
 		cr_expect(!strncmp(row->program.name, coll_op_name[row->op], n) &&
 		                  row->program.name[n] == '/',
 		          "%s", row->program.name);
-		cr_expect_lt(strlen(row->program.name), 24, "the recorder cuts %s", row->program.name);
+		cr_expect_lt(strlen(row->program.name), 24, "the recorder cuts %s",
+		             row->program.name);
 		cr_expect_eq(row->arg != NULL, row->max_arg != NULL, "%s", row->program.name);
 		for (size_t j = 0; j < i; j++)
 			cr_expect(strcmp(row->program.name, coll_table[j].program.name));
@@ -37,9 +38,17 @@ Test(table, find_by_text)
 
 Test(table, impossible_is_an_error)
 {
-	static const char *const bad[] = { "",        "brucks",  "bruc",    "ring:2", "bruck:",
-		                           "bruck:1", "bruck:x", "bruck:2x", "bruck:-3",
-		                           "bruck:99999999999999999999", "dissemination" };
+	static const char *const bad[] = { "",
+		                           "brucks",
+		                           "bruc",
+		                           "ring:2",
+		                           "bruck:",
+		                           "bruck:1",
+		                           "bruck:x",
+		                           "bruck:2x",
+		                           "bruck:-3",
+		                           "bruck:99999999999999999999",
+		                           "dissemination" };
 	const struct coll_row *row = NULL;
 	int arg;
 

@@ -16,7 +16,10 @@ static int
 build_fails(void (*fn)(struct queue *q, int arg), int size)
 {
 	const struct program p = {
-		"test", fn, 1, { { BLOCKS_ONE, false }, { BLOCKS_RANKS, true }, { BLOCKS_LOG2, false } }
+		"test",
+		fn,
+		1,
+		{ { BLOCKS_ONE, false }, { BLOCKS_RANKS, true }, { BLOCKS_LOG2, false } }
 	};
 	struct plan *plan = NULL;
 	int rc = plan_build(&p, 0, 0, size, &plan);
@@ -40,10 +43,10 @@ merging(struct queue *q, int arg)
 	signal(q, 1); /* travels with the put */
 	put(q, 1, OUT, 0, OUT, 0, 1);
 	put(q, 2, OUT, 0, OUT, 0, 1);
-	signal(q, 1); /* cannot: another put is between */
-	signal(q, 2); /* cannot: a signal is between */
+	signal(q, 1);                        /* cannot: another put is between */
+	signal(q, 2);                        /* cannot: a signal is between */
 	put_signal(q, 1, OUT, 0, OUT, 0, 0); /* nothing to put */
-	signal(q, 1); /* its own batch */
+	signal(q, 1);                        /* its own batch */
 }
 
 Test(plan, signal_travels_with_the_put_before_it)
@@ -93,7 +96,7 @@ static void
 outside(struct queue *q, int arg)
 {
 	(void)arg;
-	put(q, 1, IN, 1, OUT, 0, 1); /* IN has one block and does not wrap */
+	put(q, 1, IN, 1, OUT, 0, 1);  /* IN has one block and does not wrap */
 	put(q, 0, OUT, 0, OUT, 0, 1); /* not the first error */
 }
 

@@ -9,8 +9,8 @@
 
 #include <pthread.h>
 
-static const size_t sizes[] = { 0,    1,     8,     47,    48,     49,      1000,   4096,
-	                        8191, 8192,  8193,  20000, 65536,  100001,  1 << 20 };
+static const size_t sizes[] = { 0,    1,    8,    47,    48,    49,     1000,   4096,
+	                        8191, 8192, 8193, 20000, 65536, 100001, 1 << 20 };
 #define N_SIZES (sizeof(sizes) / sizeof(sizes[0]))
 #define MAX_SIZE ((size_t)1 << 20)
 
@@ -83,7 +83,11 @@ one_gather(struct ranks *r, oriel_comm *comm, size_t len, size_t off, bool pool,
 
 	memset(out, 0xee, len * (size_t)n + 8);
 	fill(mode ? own : in, len, me, round);
-	good = OK(oriel_allgather(comm, mode == 0 ? in : mode == 1 ? own : NULL, out, len)) &&
+	good = OK(oriel_allgather(comm,
+	                          mode == 0   ? in
+	                          : mode == 1 ? own
+	                                      : NULL,
+	                          out, len)) &&
 	       gathered(comm, out, len, round);
 	for (int i = 0; i < 8; i++)
 		good &= CHECK(out[len * (size_t)n + (size_t)i] == 0xee,
@@ -100,7 +104,8 @@ every_size(struct ranks *r, oriel_comm *comm)
 
 	for (size_t i = 0; i < N_SIZES; i++)
 		for (int mode = 0; mode < 3; mode++)
-			for (size_t off = 0; off < (sizes[i] > 100000 ? 2 : 16); off += off ? 6 : 1) {
+			for (size_t off = 0; off < (sizes[i] > 100000 ? 2 : 16);
+			     off += off ? 6 : 1) {
 				if (!one_gather(r, comm, sizes[i], off, round % 2, mode, round))
 					return false;
 				round++;
@@ -215,7 +220,7 @@ side_by_side(struct ranks *r, uint64_t rounds)
 static bool
 disagree(struct ranks *r, int kind)
 {
-	static unsigned char out[1 << 18];
+	static unsigned char out[1 << 19];
 	unsigned char *mine = r->threads ? malloc(sizeof(out)) : out;
 	int rc, odd = kind % r->size;
 	oriel_comm *comm;
@@ -227,7 +232,7 @@ disagree(struct ranks *r, int kind)
 	if (kind == 1)
 		len = r->rank == odd ? 8 : 10000;
 	if (kind == 2)
-		len = r->rank == odd ? 9000 : 10000;
+		len = r->rank == odd ? 9000 : 60000;
 	if (r->rank == odd && (kind == 0 || kind == 3))
 		len = 8;
 	if (r->rank == odd && kind == 4)
@@ -251,18 +256,20 @@ disagree(struct ranks *r, int kind)
 	return OK(oriel_barrier(r->world));
 }
 
-/* One rank aborts instead of calling. */
+/* One rank aborts instead of calling. The buffers of a call that has failed are the caller's. */
 static bool
-aborted(struct ranks *r, size_t len)
+aborted(struct ranks *r, size_t len, bool pool)
 {
-	unsigned char *out = malloc(len * (size_t)r->size);
+	struct memory mem = { r->ctx, pool, NULL };
+	size_t total = len * (size_t)r->size;
+	unsigned char *out = take(&mem, total, 0);
 	oriel_comm *comm;
 	int rc = 0;
 
 	if (!OK(oriel_comm_dup(r->world, &comm)))
 		return false;
 	if (r->rank == r->size - 1) {
-		ranks_delay(ranks_random(r, 2000000));
+		ranks_delay(ranks_random(r, 300000));
 		OK(oriel_comm_abort(comm));
 		rc = oriel_barrier(comm);
 	} else {
@@ -270,9 +277,16 @@ aborted(struct ranks *r, size_t len)
 			rc = oriel_allgather(comm, NULL, out, len);
 	}
 	CHECK(rc == ORIEL_EABORTED, "expected EABORTED, seen %d (%s)", rc, oriel_detail());
+	memset(out, 0x5a, total);
 	oriel_comm_free(comm);
-	free(out);
-	return OK(oriel_barrier(r->world));
+	if (!OK(oriel_barrier(r->world)))
+		return false;
+	for (size_t i = 0; i < total; i++)
+		if (!CHECK(out[i] == 0x5a, "byte %zu of %zu is written after the call has failed",
+		           i, total))
+			break;
+	drop(&mem);
+	return true;
 }
 
 static bool
@@ -305,8 +319,8 @@ run(struct ranks *r)
 	for (int kind = 0; kind < 5 && r->size > 1; kind++)
 		if (!disagree(r, kind))
 			return 1;
-	for (int i = 0; i < 30 && r->size > 1; i++)
-		if (!aborted(r, i % 2 ? 50000 : 100))
+	for (int i = 0; i < 40 && r->size > 1; i++)
+		if (!aborted(r, i % 4 == 0 ? 100 : i % 4 == 1 ? 50000 : 400000, i % 2))
 			return 1;
 	return 0;
 }
