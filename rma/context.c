@@ -505,6 +505,7 @@ leave_process(oriel_ctx *ctx)
 int
 oriel_fini(oriel_ctx *ctx)
 {
+	struct peer *p;
 	int rc;
 
 	if (!ctx)
@@ -512,8 +513,13 @@ oriel_fini(oriel_ctx *ctx)
 	rc = ctx_enter(ctx);
 	if (rc && rc != ORIEL_EEXPELLED)
 		return rc;
-	/* Nobody takes its memory away while another still writes to it. */
-	if (!rc && !comm_failed(ctx->world) && !load_acquire(&ctx->failed_peers))
+	store_release(&ctx->leaving, true);
+	p = load_acquire(&ctx->failed_peers);
+	/* Nobody takes its memory away while another still writes to it. After a failure there
+	 * is no waiting, and those who wait already must be told. */
+	if (!rc && p)
+		comm_fail(ctx->world, comm_fail_word(p->rank, ctx->world->n_calls));
+	else if (!rc && !comm_failed(ctx->world))
 		oriel_barrier(ctx->world);
 	helper_stop(ctx);
 	leave_process(ctx);
