@@ -35,7 +35,8 @@ ctx_enter(const oriel_ctx *ctx)
 		return fail(ORIEL_EHANDLE, "context is NULL");
 	if (ctx->magic != CTX_MAGIC)
 		return fail(ORIEL_EHANDLE, "%p is not a live context", (const void *)ctx);
-	if (likely(load_relaxed(ctx->alive)))
+	/* The helper makes alive 0 at its next tick; the others' failures are no news before. */
+	if (likely(load_relaxed(ctx->alive) && !load_acquire(&ctx->ctl->expelled_by)))
 		return 0;
 	if (ctx->rec.pid != getpid())
 		return fail(ORIEL_EFORK, "the context belongs to process %d, this is its child %d",
