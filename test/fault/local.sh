@@ -1,6 +1,6 @@
 #!/bin/bash
 # test/fault/local.sh [--only TEXT]: kills or stops a rank of the node on the paths of shared memory; see
-# test/ranks/victim.c. Output as of test/fault/run, which calls this.
+# test/ranks/victim.c. One line a run, ok, FAIL or skip; the last is "N passed, N failed, N skipped".
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 build=${BUILD:-build}
