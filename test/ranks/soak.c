@@ -8,6 +8,11 @@
 #define LINE 64
 #define SAMPLES 16
 #define FLAT_KIB 8192 /* by which RSS may grow after the first quarter */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED 1 /* sanitizers use memory of their own */
+#else
+#define SANITIZED 0
+#endif
 
 static size_t
 rss_kib(void)
@@ -101,10 +106,8 @@ soak(struct ranks *r, enum area_kind kind, uint64_t n)
 		ranks_say(NULL, 0, "%s: %llu to each of %d: %.2f s, RSS %zu KiB, at most %zu",
 		          area_name[kind], (unsigned long long)n, r->size - 1, (double)start / 1e9,
 		          now, most);
-#if !defined(__SANITIZE_ADDRESS__) &&                                                              \
-        !defined(__SANITIZE_THREAD__) /* which use memory of their own */
-	CHECK(most < settled + FLAT_KIB, "RSS grew from %zu to %zu KiB", settled, most);
-#endif
+	CHECK(SANITIZED || most < settled + FLAT_KIB, "RSS grew from %zu to %zu KiB", settled,
+	      most);
 	return area_close(&a);
 }
 
