@@ -329,7 +329,7 @@ void
 am_on_bye(oriel_ctx *ctx, const struct am_msg *m)
 {
 	(void)ctx;
-	store_release(&m->from->left, true);
+	peer_leave(m->from);
 }
 
 void

@@ -444,6 +444,8 @@ comm_fail_error(const oriel_comm *c, uint64_t word)
 
 	if (word & COMM_FAIL_ABORT)
 		return fail(ORIEL_EABORTED, "rank %d aborted the communicator", rank);
+	if (world == c->ctx->boot.rank && ctx_enter(c->ctx))
+		return ORIEL_EEXPELLED;
 	return fail(ORIEL_EPEER, "rank %d (world rank %d) has failed%s%s, found in call %u", rank,
 	            world, p && peer_failed(p) ? ": " : "", p && peer_failed(p) ? p->why : "",
 	            call);

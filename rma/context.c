@@ -35,7 +35,8 @@ ctx_enter(const oriel_ctx *ctx)
 		return fail(ORIEL_EHANDLE, "context is NULL");
 	if (ctx->magic != CTX_MAGIC)
 		return fail(ORIEL_EHANDLE, "%p is not a live context", (const void *)ctx);
-	if (likely(load_relaxed(ctx->alive)))
+	/* The helper makes alive 0 at its next tick; the others' failures are no news before. */
+	if (likely(load_relaxed(ctx->alive) && !load_acquire(&ctx->ctl->expelled_by)))
 		return 0;
 	if (ctx->rec.pid != getpid())
 		return fail(ORIEL_EFORK, "the context belongs to process %d, this is its child %d",
@@ -505,6 +506,7 @@ leave_process(oriel_ctx *ctx)
 int
 oriel_fini(oriel_ctx *ctx)
 {
+	struct peer *p;
 	int rc;
 
 	if (!ctx)
@@ -512,8 +514,13 @@ oriel_fini(oriel_ctx *ctx)
 	rc = ctx_enter(ctx);
 	if (rc && rc != ORIEL_EEXPELLED)
 		return rc;
-	/* Nobody takes its memory away while another still writes to it. */
-	if (!rc && !comm_failed(ctx->world) && !load_acquire(&ctx->failed_peers))
+	store_release(&ctx->leaving, true);
+	p = load_acquire(&ctx->failed_peers);
+	/* Nobody takes its memory away while another still writes to it. After a failure there
+	 * is no waiting, and those who wait already must be told. */
+	if (!rc && p)
+		comm_fail(ctx->world, comm_fail_word(p->rank, ctx->world->n_calls));
+	else if (!rc && !comm_failed(ctx->world))
 		oriel_barrier(ctx->world);
 	helper_stop(ctx);
 	leave_process(ctx);

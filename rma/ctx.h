@@ -59,6 +59,7 @@ struct oriel_ctx {
 	uint64_t *alive; /* on a page that a fork wipes; 0: forked, or expelled */
 	bool expelled;
 	bool has_remote;     /* some ranks of the job are reached through ucx only */
+	bool leaving;        /* oriel_fini has begun: that others leave is in order */
 	bool crowded;        /* the node has more ranks than CPUs: spinning only hurts */
 	uint64_t poll_epoch; /* grows while threads poll: the helper need not */
 

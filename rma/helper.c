@@ -37,7 +37,7 @@ static void
 notice_death(struct peer *p)
 {
 	if (load_acquire(&p->ctl->state) == CTL_LEFT)
-		p->left = true;
+		peer_leave(p);
 	else
 		peer_fail(p, true, "process %d has ended", (int)p->rec.pid);
 }
@@ -59,7 +59,7 @@ check_local(struct helper *h, uint64_t now, bool overslept)
 		}
 		beat = load_acquire(&p->ctl->heartbeat);
 		if (load_acquire(&p->ctl->state) == CTL_LEFT) {
-			p->left = true;
+			peer_leave(p);
 		} else if (beat != p->seen_heartbeat || overslept) {
 			p->seen_heartbeat = beat;
 			p->seen_at = now;
@@ -85,8 +85,13 @@ check_far(void *entry, void *arg)
 	uint64_t timeout = (uint64_t)p->ctx->knobs.v.peer_timeout,
 	         heard = load_relaxed(&p->heard_at);
 
-	if (p->ctl || peer_failed(p) || load_acquire(&p->left) ||
-	    load_relaxed(&p->watch_until) < f->now)
+	if (p->ctl || peer_failed(p))
+		return;
+	if (load_acquire(&p->left)) {
+		peer_leave(p);
+		return;
+	}
+	if (load_relaxed(&p->watch_until) < f->now)
 		return;
 	if (f->overslept) {
 		store_relaxed(&p->heard_at, f->now);

@@ -272,6 +272,14 @@ peer_fail(struct peer *p, bool dead, const char *fmt, ...)
 		ucx_wake(ctx);
 }
 
+void
+peer_leave(struct peer *p)
+{
+	store_release(&p->left, true);
+	if (!load_acquire(&p->ctx->leaving))
+		peer_fail(p, true, "it has ended its context");
+}
+
 int
 peer_error(const struct peer *p)
 {

@@ -62,6 +62,12 @@ peer_find(oriel_ctx *ctx, int rank)
  */
 void peer_fail(struct peer *peer, bool dead, const char *fmt, ...)
         __attribute__((format(printf, 3, 4)));
+/*
+ * It has ended its context. All do so together unless some rank has failed; for
+ * a rank that is not at its own end this one is as good as failed: it will
+ * answer nothing any more.
+ */
+void peer_leave(struct peer *peer);
 static inline bool
 peer_failed(const struct peer *peer)
 {

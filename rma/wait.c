@@ -52,12 +52,14 @@ ctx_call_deadline(const oriel_ctx *ctx)
 static int
 wait_check(oriel_ctx *ctx, int (*doomed)(void *arg), void *arg, uint64_t now, uint64_t deadline)
 {
-	int rc = doomed ? doomed(arg) : 0;
+	int rc;
 
+	/* First: to an expelled rank it looks as if the others had failed. */
+	if (load_acquire(&ctx->ctl->expelled_by))
+		return ctx_enter(ctx);
+	rc = doomed ? doomed(arg) : 0;
 	if (rc)
 		return rc;
-	if (load_relaxed(&ctx->expelled))
-		return ctx_enter(ctx);
 	return now >= deadline ? ORIEL_ETIMEDOUT : 0;
 }
 
