@@ -56,7 +56,9 @@ rec_find(const struct peer *p, uint64_t id, struct win_rec *rec)
 		if (!found)
 			break;
 		if (found == id) {
-			*rec = *r;
+			rec->id = id;
+			memcpy((char *)rec + sizeof(rec->id), (const char *)r + sizeof(r->id),
+			       sizeof(*r) - sizeof(r->id));
 			return 0;
 		}
 	}

@@ -165,7 +165,8 @@ own_thread(struct ranks *r)
 static bool
 late_puts(struct ranks *r)
 {
-	uint64_t word = 0x5a5a5a5a5a5a5a5a, stop = 0, size = 4096;
+	uint64_t word = 0x5a5a5a5a5a5a5a5a, stop = 0;
+	size_t part = 1024, mine = (size_t)r->rank * part, size = (size_t)r->size * part;
 	oriel_comm *comm;
 	oriel_win *win, *done;
 	void *base, *next[4];
@@ -173,7 +174,7 @@ late_puts(struct ranks *r)
 	if (!OK(oriel_win_alloc(r->world, 8, 1, &base, &done)) ||
 	    !OK(oriel_comm_dup(r->world, &comm)) ||
 	    !OK(oriel_win_alloc(comm, size, 1, &base, &win)) ||
-	    !OK(oriel_put(win, 0, 0, &word, 8)) || !OK(oriel_flush(win, 0)) ||
+	    !OK(oriel_put(win, 0, mine, &word, 8)) || !OK(oriel_flush(win, 0)) ||
 	    !OK(oriel_barrier(r->world)))
 		return false;
 	if (r->rank == 0) {
@@ -193,8 +194,8 @@ late_puts(struct ranks *r)
 			OK(oriel_signal(done, t, 0, ORIEL_SIGNAL_SET, 1));
 	} else {
 		while (!stop) {
-			for (size_t i = 0; i < size; i += 8)
-				if (!OK(oriel_put(win, 0, i, &word, 8)))
+			for (size_t i = 0; i < part; i += 8)
+				if (!OK(oriel_put(win, 0, mine + i, &word, 8)))
 					return false;
 			if (!OK(oriel_signal_read(done, 0, &stop)))
 				return false;
