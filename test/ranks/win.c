@@ -9,7 +9,7 @@
 
 #define CHURN 1000
 #define MOST_WINDOWS 4096 /* of one context at once: CTL_WINS */
-#ifdef __SANITIZE_ADDRESS__
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define KEEPS_FREED 1
 #else
 #define KEEPS_FREED 0
