@@ -15,17 +15,9 @@ struct am_queued { /* a reply whose carrier was full */
 	char bytes[]; /* header, then data */
 };
 
-struct am_call { /* on the caller's stack, in am->calls by token */
-	void *out;
-	size_t cap, len;
-	int status;
-	struct peer *to;
-	uint32_t done;
-};
-
 struct am {
 	pthread_mutex_t lock; /* of calls: a reply writes to a stack that must still be there */
-	struct table *calls;
+	struct table *calls;  /* token -> struct am_call on a caller's stack */
 	uint64_t next_token;
 	/* Under ctx->progress: */
 	struct am_queued *head, **tail;
@@ -213,32 +205,58 @@ call_doomed(void *arg)
 	return peer_failed(c->to) ? peer_error(c->to) : 0;
 }
 
+/* From now on no answer writes to the caller's memory. */
+static void
+call_forget(struct am_call *c)
+{
+	struct am *am = c->to->ctx->am;
+
+	pthread_mutex_lock(&am->lock);
+	table_del(am->calls, c->token);
+	pthread_mutex_unlock(&am->lock);
+}
+
+int
+am_call_start(struct am_call *c, enum am_id id, void *hdr, size_t hdr_len, const void *data,
+              size_t len)
+{
+	struct am *am = c->to->ctx->am;
+	int rc;
+
+	c->token = add_relaxed(&am->next_token, 1) + 1;
+	memcpy(hdr, &c->token, sizeof(c->token));
+	rc = table_put(am->calls, c->token, c);
+	if (rc)
+		return rc;
+	rc = am_send(c->to, id, hdr, hdr_len, data, len);
+	if (rc)
+		call_forget(c);
+	return rc;
+}
+
+int
+am_call_end(struct am_call *c, uint64_t deadline)
+{
+	int rc = ctx_wait(c->to->ctx, call_done, call_doomed, c, deadline);
+
+	call_forget(c);
+	if (rc == ORIEL_ETIMEDOUT)
+		return fail(rc, "rank %d did not answer in time", c->to->rank);
+	return rc ? rc : c->status;
+}
+
 int
 am_call(struct peer *to, enum am_id id, void *hdr, size_t hdr_len, const void *data, size_t len,
         void *out, size_t *out_len, uint64_t deadline)
 {
-	struct am *am = to->ctx->am;
 	struct am_call c = { .out = out, .cap = out_len ? *out_len : 0, .to = to };
-	uint64_t token = add_relaxed(&am->next_token, 1) + 1;
-	int rc;
+	int rc = am_call_start(&c, id, hdr, hdr_len, data, len);
 
-	memcpy(hdr, &token, sizeof(token));
-	rc = table_put(am->calls, token, &c);
-	if (rc)
-		return rc;
-	rc = am_send(to, id, hdr, hdr_len, data, len);
 	if (!rc)
-		rc = ctx_wait(to->ctx, call_done, call_doomed, &c, deadline);
-	pthread_mutex_lock(&am->lock);
-	table_del(am->calls, token);
-	pthread_mutex_unlock(&am->lock);
-	if (rc == ORIEL_ETIMEDOUT)
-		return fail(rc, "rank %d did not answer in time", to->rank);
-	if (rc)
-		return rc;
-	if (out_len)
+		rc = am_call_end(&c, deadline);
+	if (!rc && out_len)
 		*out_len = c.len;
-	return c.status;
+	return rc;
 }
 
 void

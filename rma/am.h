@@ -76,6 +76,22 @@ bool am_congested(oriel_ctx *ctx);
  */
 int am_call(struct peer *to, enum am_id id, void *hdr, size_t hdr_len, const void *data, size_t len,
             void *out, size_t *out_len, uint64_t deadline);
+
+/* The same in two steps, for several questions under way. Each start that returned 0 wants its end.
+ */
+struct am_call {
+	void *out;
+	size_t cap; /* of out */
+	size_t len; /* of the answer */
+	int status;
+	struct peer *to;
+	uint64_t token;
+	uint32_t done;
+};
+/* c->out, cap and to are set, the rest is 0; c and out stay until the end. */
+int am_call_start(struct am_call *c, enum am_id id, void *hdr, size_t hdr_len, const void *data,
+                  size_t len);
+int am_call_end(struct am_call *c, uint64_t deadline);
 /* From a handler: answers token of m with a status and data. */
 void am_answer(oriel_ctx *ctx, const struct am_msg *m, uint64_t token, int status, const void *data,
                size_t len);

@@ -216,10 +216,10 @@ unpublish(oriel_comm *c)
 		pool_retire(c->ctx->pool, c->boxes);
 	else
 		/* After a failure nobody knows whether the others are out of their last call. */
-	if (c->fail_private)
-		pool_retire(c->ctx->pool, c->boxes);
-	else
-		pool_free(c->ctx->pool, c->boxes);
+		if (c->fail_private)
+			pool_retire(c->ctx->pool, c->boxes);
+		else
+			pool_free(c->ctx->pool, c->boxes);
 	c->rec = NULL;
 	c->boxes = NULL;
 }

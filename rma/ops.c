@@ -10,6 +10,8 @@
 
 #include <string.h>
 
+#define GETS_AHEAD 16 /* parts of a get that are asked for at once */
+
 enum op_kind { OP_PUT = 0, OP_SIGNAL, OP_GET, OP_ATOMIC, OP_ACCUMULATE };
 
 struct op_hdr {
@@ -136,23 +138,49 @@ ops_put_signal(struct peer *to, uint64_t win, size_t disp, const void *src, size
 	return rc ? rc : am_send(to, AM_OP, &h, sizeof(h), (const char *)src + (len - last), last);
 }
 
+static int
+get_part(struct am_call *c, struct peer *to, uint64_t win, size_t disp, char *dst, size_t len)
+{
+	struct op_hdr h = { .win = win, .disp = disp, .len = len, .kind = OP_GET };
+
+	*c = (struct am_call){ .out = dst, .cap = len, .to = to };
+	return am_call_start(c, AM_OP, &h, sizeof(h), NULL, 0);
+}
+
+static int
+got_part(struct am_call *c)
+{
+	int rc = am_call_end(c, ctx_call_deadline(c->to->ctx));
+
+	if (!rc && c->len != c->cap)
+		rc = fail(ORIEL_EPEER, "rank %d answered a get of %zu bytes with %zu", c->to->rank,
+		          c->cap, c->len);
+	return rc;
+}
+
 int
 ops_get(struct peer *to, uint64_t win, size_t disp, void *dst, size_t len)
 {
-	for (size_t at = 0; at < len;) {
-		size_t n = len - at < AM_DATA_MAX ? len - at : AM_DATA_MAX, got = n;
-		struct op_hdr h = { .win = win, .disp = disp + at, .len = n, .kind = OP_GET };
-		int rc = am_call(to, AM_OP, &h, sizeof(h), NULL, 0, (char *)dst + at, &got,
-		                 ctx_call_deadline(to->ctx));
+	struct am_call call[GETS_AHEAD];
+	size_t asked = 0, n_asked = 0, n_got = 0;
+	int rc = 0, first = 0;
 
-		if (rc)
-			return rc;
-		if (got != n)
-			return fail(ORIEL_EPEER, "rank %d answered a get of %zu bytes with %zu",
-			            to->rank, n, got);
-		at += n;
+	/* After an error what is under way is still waited for: its answers go into dst. */
+	while ((asked < len && !first) || n_got < n_asked) {
+		if (asked < len && !first && n_asked - n_got < GETS_AHEAD) {
+			size_t n = len - asked < AM_DATA_MAX ? len - asked : AM_DATA_MAX;
+
+			rc = get_part(&call[n_asked % GETS_AHEAD], to, win, disp + asked,
+			              (char *)dst + asked, n);
+			asked += n;
+			n_asked += !rc;
+		} else {
+			rc = got_part(&call[n_got++ % GETS_AHEAD]);
+		}
+		if (rc && !first)
+			first = rc;
 	}
-	return 0;
+	return first;
 }
 
 int

@@ -41,7 +41,7 @@ void ucx_peer_failed(struct peer *peer);
 
 /* Zero copy for plans: a key of any memory of mine, which a peer needs to write it. */
 #define UCX_KEY_MAX 256
-/* The registration is kept (registry); *len: capacity in, length out. */
+/* The registration is kept; *len: capacity in, length out. 0: peers must send messages instead. */
 int ucx_mem_key(oriel_ctx *ctx, const void *addr, size_t size, void *key, size_t *len);
 /* A put to raddr of the peer with its key; ordered messages sent later come after it. src is free
  * after ucx_quiet. */

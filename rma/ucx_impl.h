@@ -149,6 +149,8 @@ struct ucx {
 	bool offload; /* UCX has a transport with real puts */
 	bool pins;    /* UCX has a transport that must register memory */
 	bool has_get; /* ucp_get works on endpoints with error handling */
+	bool no_keys; /* nobody may put to or get from this rank: UCX would emulate it, and not
+	                 survive */
 	struct ucx_peer *peers;
 	struct ucx_peer *ready, *broken;
 	struct ucx_msg *strays;

@@ -133,7 +133,7 @@ ucx_win_reg(oriel_win *win)
 	struct ucx_win *w;
 	int rc;
 
-	if (!ctx->ucx || !win->size)
+	if (!ctx->ucx || !win->size || ctx->ucx->no_keys)
 		return 0;
 	w = calloc(1, sizeof(*w));
 	if (!w)
@@ -271,6 +271,10 @@ ucx_mem_key(oriel_ctx *ctx, const void *addr, size_t size, void *key, size_t *le
 
 	if (!size)
 		return fail(ORIEL_EINVAL, "no key for an empty range");
+	if (u->no_keys) {
+		*len = 0;
+		return 0;
+	}
 	pthread_mutex_lock(&ctx->progress);
 	if (pool_find(ctx->pool, addr, size, &slab, &off))
 		rc = slab_reg(u, slab, &r);

@@ -3,7 +3,8 @@
  *
  * A put of at most UCX_PUT_MESSAGE_MAX bytes goes as a message where UCX has no
  * transport with real puts: over TCP a put is a message with an answer anyway,
- * and a message needs no flush before the signal that follows it. A signal is
+ * and a message needs no flush before the signal that follows it. To a target
+ * without a key (its UCX would only emulate puts) all sizes go so. A signal is
  * always a message; with at most AM_DATA_MAX bytes of data it carries them.
  */
 #ifdef HAVE_UCX
@@ -61,9 +62,6 @@ ucx_attach(oriel_win *win, struct target *t)
 	rc = ucx_peer_get(t->peer, &p);
 	if (!rc && t->rec.size && key && key->len)
 		rc = make_target(p, key, &k);
-	else if (!rc && t->rec.size)
-		rc = fail(ORIEL_ETRANSPORT, "rank %d has sent no key for its window",
-		          t->peer->rank);
 	pthread_mutex_unlock(&win->ctx->progress);
 	free(key);
 	t->priv = k;
@@ -112,7 +110,7 @@ ucx_put(oriel_win *win, struct target *t, size_t disp, const void *src, size_t l
 {
 	int rc = 0;
 
-	if (len > UCX_PUT_MESSAGE_MAX || (len && win->ctx->ucx->offload))
+	if (t->priv && len && (len > UCX_PUT_MESSAGE_MAX || win->ctx->ucx->offload))
 		return issue(t, false, disp, (void *)(uintptr_t)src, len, req);
 	if (len)
 		rc = ops_put(t->peer, win->id, disp, src, len);
@@ -126,7 +124,7 @@ ucx_get(oriel_win *win, struct target *t, size_t disp, void *dst, size_t len, or
 {
 	int rc = 0;
 
-	if (len && win->ctx->ucx->has_get)
+	if (t->priv && len && win->ctx->ucx->has_get)
 		return issue(t, true, disp, dst, len, req);
 	if (len)
 		rc = ops_get(t->peer, win->id, disp, dst, len);
@@ -141,7 +139,7 @@ ucx_put_signal(oriel_win *win, struct target *t, size_t disp, const void *src, s
 {
 	int rc;
 
-	if (len <= AM_DATA_MAX)
+	if (len <= AM_DATA_MAX || !t->priv)
 		return ops_put_signal(t->peer, win->id, disp, src, len, slot, add, value);
 	rc = issue(t, false, disp, (void *)(uintptr_t)src, len, NULL);
 	return rc ? rc : ops_put_signal(t->peer, win->id, 0, NULL, 0, slot, add, value);

@@ -207,8 +207,9 @@ side_by_side(struct ranks *r, uint64_t rounds)
 	}
 	for (int i = 0; i < 3; i++)
 		NEED(!pthread_create(&job[i].thread, NULL, job_main, &job[i]), "no thread");
-	for (int i = 0; i < 3; i++) {
+	for (int i = 0; i < 3; i++)
 		pthread_join(job[i].thread, NULL);
+	for (int i = 0; i < 3; i++) {
 		good &= CHECK(job[i].good, "communicator %d of those side by side", i);
 		ranks_unwatch(job[i].comm);
 		OK(oriel_comm_free(job[i].comm));
