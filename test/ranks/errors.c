@@ -11,6 +11,12 @@
 
 #define PAGE 4096
 
+static int
+waited(int rc, oriel_req **req)
+{
+	return rc ? rc : oriel_req_wait(req, RANKS_WAIT_NS);
+}
+
 /* Each function that takes a window, with good arguments otherwise. */
 #define WIN_CALLS 24
 static int
@@ -40,9 +46,9 @@ win_call(int which, oriel_win *w, int target)
 	case 6:
 		return oriel_get_list(w, target, &seg, 1);
 	case 7:
-		return oriel_rput(w, target, 0, word, 8, &req);
+		return waited(oriel_rput(w, target, 0, word, 8, &req), &req);
 	case 8:
-		return oriel_rget(w, target, 0, word, 8, &req);
+		return waited(oriel_rget(w, target, 0, word, 8, &req), &req);
 	case 9:
 		return oriel_put_signal(w, target, 0, word, 8, 0, ORIEL_SIGNAL_SET, 1);
 	case 10:
