@@ -276,6 +276,26 @@ comm_put(oriel_comm *c)
 	ctx_bury(ctx, c);
 }
 
+/* Those that the user has freed live on only for others, and go with them. */
+static bool
+not_freed(const void *value)
+{
+	const oriel_comm *c = value;
+
+	return c != c->ctx->world && !c->closing;
+}
+
+void
+comm_free_left(oriel_ctx *ctx)
+{
+	oriel_comm *c;
+
+	while ((c = table_find(ctx->comms, not_freed))) {
+		c->closing = true;
+		comm_put(c);
+	}
+}
+
 int
 oriel_comm_free(oriel_comm *comm)
 {

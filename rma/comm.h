@@ -78,6 +78,8 @@ int comm_enter(const oriel_comm *comm);
 int comm_make(oriel_comm *c);
 /* Drops a reference; the last one frees. */
 void comm_put(oriel_comm *c);
+/* At the context's end: frees those that were not freed, but for the world. */
+void comm_free_left(oriel_ctx *ctx);
 /* World rank of r, 0 <= r < size. */
 int comm_world_rank(const oriel_comm *comm, int r);
 /* Rank in comm of a world rank, or -1. */

@@ -6,6 +6,7 @@
 #include "rma/helper.h"
 #include "rma/mbox.h"
 #include "rma/ucx.h"
+#include "rma/win.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -449,8 +450,11 @@ ctx_destroy(oriel_ctx *ctx)
 	helper_stop(ctx);
 	if (ctx->ctl)
 		store_release(&ctx->ctl->state, CTL_LEFT);
-	if (ctx->world)
+	if (ctx->world) {
+		win_free_left(ctx);
+		comm_free_left(ctx);
 		comm_put(ctx->world);
+	}
 	if (ctx->ucx)
 		ucx_close(ctx);
 	am_close(ctx);
@@ -515,6 +519,7 @@ oriel_fini(oriel_ctx *ctx)
 	if (rc && rc != ORIEL_EEXPELLED)
 		return rc;
 	store_release(&ctx->leaving, true);
+	win_flush_left(ctx);
 	p = load_acquire(&ctx->failed_peers);
 	/* Nobody takes its memory away while another still writes to it. After a failure there
 	 * is no waiting, and those who wait already must be told. */

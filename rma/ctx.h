@@ -168,6 +168,8 @@ void table_free(struct table *t);
 int table_put(struct table *t, uint64_t id, void *value);
 void *table_get(struct table *t, uint64_t id);
 void *table_del(struct table *t, uint64_t id);
+/* A value for which is() says so, or NULL. */
+void *table_find(struct table *t, bool (*is)(const void *value));
 void table_each(struct table *t, void (*fn)(void *arg, uint64_t id, void *value), void *arg);
 
 #endif

@@ -90,6 +90,20 @@ table_del(struct table *t, uint64_t id)
 	return value;
 }
 
+void *
+table_find(struct table *t, bool (*is)(const void *value))
+{
+	struct entry *e;
+	void *found = NULL;
+
+	pthread_rwlock_rdlock(&t->lock);
+	for (e = t->head; e && !found; e = e->hh.next)
+		if (is(e->value))
+			found = e->value;
+	pthread_rwlock_unlock(&t->lock);
+	return found;
+}
+
 void
 table_each(struct table *t, void (*fn)(void *arg, uint64_t id, void *value), void *arg)
 {

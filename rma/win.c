@@ -467,6 +467,38 @@ oriel_win_free(oriel_win *win)
 	return rc ? rc : agreed;
 }
 
+static bool
+not_ending(const void *win)
+{
+	return !((const oriel_win *)win)->ending;
+}
+
+void
+win_flush_left(oriel_ctx *ctx)
+{
+	oriel_win *w;
+
+	while ((w = table_find(ctx->wins, not_ending))) {
+		w->ending = true;
+		oriel_flush_all(w);
+	}
+}
+
+static bool
+any(const void *win)
+{
+	return win != NULL;
+}
+
+void
+win_free_left(oriel_ctx *ctx)
+{
+	oriel_win *w;
+
+	while ((w = table_find(ctx->wins, any)))
+		win_unmake(w);
+}
+
 int
 oriel_win_query(oriel_win *win, int target, size_t *size, size_t *n_signals)
 {

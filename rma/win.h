@@ -40,6 +40,7 @@ struct oriel_win {
 	uint64_t *signals; /* mine; NULL if none */
 	size_t n_signals;
 	bool own_base; /* win_alloc: base is the pool's, freed with the window */
+	bool ending;   /* the context ends, and the window with it */
 	struct peer_dir targets;
 	struct win_rec rec;   /* mine, as peers see it */
 	struct win_rec *slot; /* in ctl->wins */
@@ -120,6 +121,11 @@ win_target(oriel_win *win, int target, struct target **t)
 	*t = win_met(win, target);
 	return likely(*t != NULL) ? 0 : win_target_slow(win, target, t);
 }
+
+/* At the context's end: completes what is under way on windows that were not freed. */
+void win_flush_left(oriel_ctx *ctx);
+/* Then frees them. */
+void win_free_left(oriel_ctx *ctx);
 
 /* EHANDLE, EFORK, EEXPELLED. */
 int win_enter(const oriel_win *win);

@@ -186,6 +186,8 @@ Test(ring, garbage)
 		cr_assert_eq(in_ring(&s), 0, "record %zu is still there", i);
 		cr_assert_eq(am_send(s.me, AM_PONG, NULL, 0, NULL, 0), ORIEL_EPEER);
 		cr_assert(strstr(oriel_detail(), "rank 0"), "%s", oriel_detail());
+		/* The window goes with the context. */
+		cr_assert_eq(oriel_fini(s.ctx), 0);
 	}
 }
 
