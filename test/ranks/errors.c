@@ -272,7 +272,6 @@ bad_ranges(oriel_win *win, int t, size_t size)
 	}
 	FAILS(ORIEL_ERANGE, oriel_put_strided(win, t, size - 8, 8, src, 8, 8, 2));
 	FAILS(ORIEL_ERANGE, oriel_put_strided(win, t, 1, size - 8, src, 8, 8, 2));
-	OK(oriel_put_strided(win, t, 0, size - 8, src, 8, 8, 2));
 	FAILS(ORIEL_ERANGE, oriel_put(win, t, size + 1, src, 0));
 	OK(oriel_put(win, t, size, src, 0));
 	CHECK(!req, "a refused call made a request");
@@ -364,6 +363,7 @@ arguments(struct ranks *r)
 {
 	unsigned char *base = fenced(1), *local = fenced(1);
 	int t = (r->rank + 1) % r->size;
+	uint64_t word[2] = { 0 };
 	oriel_win *win;
 
 	if (!base || !local || !OK(oriel_win_create(r->world, base, PAGE, 1, &win)))
@@ -376,9 +376,11 @@ arguments(struct ranks *r)
 		if (!stale_request(win, i ? r->rank : t))
 			return false;
 	}
-	if (!OK(oriel_flush_all(win)) || !OK(oriel_barrier(r->world)))
+	if (!OK(oriel_barrier(r->world)) ||
+	    !OK(oriel_put_strided(win, t, 0, PAGE - 8, word, 8, 8, 2)) ||
+	    !OK(oriel_flush_all(win)) || !OK(oriel_barrier(r->world)))
 		return false;
-	/* The one strided put that was legal wrote the first and the last word. */
+	/* The one put that was legal wrote the first and the last word. */
 	for (size_t i = 0; i < PAGE; i++)
 		if (!CHECK(base[i] == (i < 8 || i >= PAGE - 8 ? 0 : AREA_FILL),
 		           "byte %zu is %02x after refused calls", i, base[i]))
