@@ -6,6 +6,8 @@
 struct boxes {
 	pthread_mutex_t lock; /* taken with ctx->progress held; nothing is taken under it */
 	struct box *head;
+	struct table
+	        *ended; /* ids of communicators that failed and are freed: lines may still come */
 };
 
 struct chan_line_msg { /* AM_CHAN; the payload follows as data */
@@ -42,8 +44,13 @@ int
 chan_open(oriel_ctx *ctx)
 {
 	ctx->boxes = calloc(1, sizeof(*ctx->boxes));
-	if (!ctx->boxes)
+	if (ctx->boxes)
+		ctx->boxes->ended = table_create();
+	if (!ctx->boxes || !ctx->boxes->ended) {
+		free(ctx->boxes);
+		ctx->boxes = NULL;
 		return fail(ORIEL_ENOMEM, "no memory for the table of mailboxes");
+	}
 	pthread_mutex_init(&ctx->boxes->lock, NULL);
 	return 0;
 }
@@ -70,6 +77,7 @@ chan_close(oriel_ctx *ctx)
 	if (!ctx->boxes)
 		return;
 	drop(ctx->boxes, 0, true);
+	table_free(ctx->boxes->ended);
 	pthread_mutex_destroy(&ctx->boxes->lock);
 	free(ctx->boxes);
 	ctx->boxes = NULL;
@@ -78,7 +86,13 @@ chan_close(oriel_ctx *ctx)
 void
 chan_drop_boxes(oriel_comm *comm)
 {
-	drop(comm->ctx->boxes, comm->id, false);
+	struct boxes *t = comm->ctx->boxes;
+
+	/* Members that have not noticed yet still send; out of memory, they will be failed for it.
+	 */
+	if (comm_failed(comm))
+		table_put(t->ended, comm->id, t);
+	drop(t, comm->id, false);
 }
 
 static struct box *
@@ -157,6 +171,8 @@ chan_on_message(oriel_ctx *ctx, const struct am_msg *m)
 		bad_sender(m, "line");
 		return;
 	}
+	if (table_get(ctx->boxes->ended, h.comm))
+		return;
 	pthread_mutex_lock(&ctx->boxes->lock);
 	b = box_find_locked(ctx->boxes, h.comm, m->from->rank, h.queue, true);
 	good = b && deposit(b, &h, w, m->data);
@@ -215,6 +231,8 @@ chan_on_ready(oriel_ctx *ctx, const struct am_msg *m)
 		bad_sender(m, "ready");
 		return;
 	}
+	if (table_get(ctx->boxes->ended, h.comm))
+		return;
 	pthread_mutex_lock(&ctx->boxes->lock);
 	b = box_find_locked(ctx->boxes, h.comm, m->from->rank, h.queue, true);
 	for (int i = 0; b && i < MBOX_BUFS; i++) {

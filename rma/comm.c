@@ -422,13 +422,14 @@ comm_fail(oriel_comm *c, uint64_t word)
 	bool first, spread;
 
 	word = fail_here(c, word, &first);
+	/* Taken in any case: another thread may be passing the word on, and a caller that
+	 * returned before the members have it would give its buffers to their puts. */
+	pthread_mutex_lock(&c->ctx->progress);
 	/* A word that a same-node member stored here was not passed on by anyone yet. */
 	spread = !__atomic_exchange_n(&c->fail_spread, true, __ATOMIC_ACQ_REL);
-	if (first || spread) {
-		pthread_mutex_lock(&c->ctx->progress);
+	if (first || spread)
 		fail_spread(c, word);
-		pthread_mutex_unlock(&c->ctx->progress);
-	}
+	pthread_mutex_unlock(&c->ctx->progress);
 	return word;
 }
 

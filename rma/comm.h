@@ -8,10 +8,11 @@
  * parent's id, the description, and how often it was made before. check is
  * another hash of the full description, compared at first contact.
  *
- * The failure word (core->fail): 0, or who failed first and in which call,
- * written once. A call on the communicator is OK only if it is 0 after its last
- * op; once set the communicator is of no more use, and every survivor names the
- * same culprit.
+ * The failure word (fail): 0, or who failed first and in which call, written
+ * once. A call on the communicator is OK only if it is 0 after its last op; once
+ * set the communicator is of no more use. The first writer wins at each member,
+ * and passes its word on: one failure is named alike by every survivor; of two
+ * at the same moment some may name the one and some the other.
  */
 #ifndef RMA_COMM_H
 #define RMA_COMM_H

@@ -130,8 +130,12 @@ ring_drain(oriel_ctx *ctx)
 
 			if (i >= ctx->boot.n_local || !ctx->local || !ctx->local[i])
 				continue;
-			if (drain(ctx, ctx->local[i]))
-				or_release(&ctx->ctl->doorbell[w], UINT64_C(1) << (i % 64));
+			/* What is left rings anew, also for a helper that has gone to sleep
+			 * because the bell was silent. */
+			if (drain(ctx, ctx->local[i]) &&
+			    doorbell_ring(&ctx->ctl->doorbell[w], (unsigned)i % 64,
+			                  &ctx->ctl->helper_asleep))
+				peer_wake_helper(ctx->local[ctx->my_local]);
 		}
 	}
 	return moved;

@@ -11,28 +11,37 @@
  * ---- The table of the control slab ----
  */
 
+/* The entry that id may take, or NULL. */
+static struct win_rec *
+rec_vacant(struct ctl *ctl, uint64_t id)
+{
+	size_t at = id % CTL_WINS;
+
+	for (size_t n = 0; n < CTL_WINS; n++, at = (at + 1) % CTL_WINS)
+		if (load_relaxed(&ctl->wins[at].id) <= REC_DELETED)
+			return &ctl->wins[at];
+	return NULL;
+}
+
 /* Windows of several communicators may be made at the same time: ctx->lock. */
 static int
 rec_publish(oriel_win *w)
 {
-	struct ctl *ctl = w->ctx->ctl;
-	size_t at = w->id % CTL_WINS;
+	const size_t id_len = sizeof(w->rec.id); /* the id is stored last */
+	struct win_rec *r;
 
 	pthread_mutex_lock(&w->ctx->lock);
-	for (size_t n = 0; n < CTL_WINS && !w->slot; n++, at = (at + 1) % CTL_WINS) {
-		struct win_rec *r = &ctl->wins[at];
-
-		if (load_relaxed(&r->id) > REC_DELETED)
-			continue;
-		memcpy((char *)r + sizeof(r->id), (char *)&w->rec + sizeof(r->id),
-		       sizeof(*r) - sizeof(r->id));
+	r = rec_vacant(w->ctx->ctl, w->id);
+	if (r) {
+		memcpy((char *)r + id_len, (const char *)&w->rec + id_len, sizeof(*r) - id_len);
 		store_release(&r->id, w->id);
-		w->slot = r;
 	}
 	pthread_mutex_unlock(&w->ctx->lock);
-	return w->slot ? 0
-	               : fail(ORIEL_ELIMIT, "this rank has %d windows already, the most at once",
-	                      CTL_WINS);
+	if (!r)
+		return fail(ORIEL_ELIMIT, "this rank has %d windows already, the most at once",
+		            CTL_WINS);
+	w->slot = r;
+	return 0;
 }
 
 static void

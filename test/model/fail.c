@@ -7,6 +7,10 @@
  * whatever it sends afterwards comes after the words. A call is good only if
  * the own word is clear after the call's last operation.
  *
+ * The receiver of a failed call takes its buffers back: it sets the words, passes
+ * a fence, and waits until the sender is not placing. The sender says that it
+ * places, passes a fence, and looks at its word (plan/chan.c, plan/box.c).
+ *
  * Two ranks that find different culprits at the same time may set different
  * words first, and then members name different ones: each names a rank that did
  * fail, and stays with it.
@@ -15,7 +19,15 @@
 #include "plan/wire.h"
 #include "rma/comm.h"
 
-enum { RELEASE_FIRST = 1, CHECK_EARLY, PLAIN_STORE };
+enum {
+	RELEASE_FIRST = 1,
+	CHECK_EARLY,
+	PLAIN_STORE,
+	NO_WAIT,
+	LOOK_FIRST,
+	WAIT_FIRST,
+	LEFT_TO_OTHERS
+};
 
 static uint64_t word[3]; /* of each member, in its control slab */
 static struct oriel_comm member[3] = {
@@ -23,7 +35,9 @@ static struct oriel_comm member[3] = {
 	{ .fail = &word[1] },
 	{ .fail = &word[2] },
 };
-static struct mbox box; /* from member 0, which fails the call, to member 1 */
+static struct mbox box;                   /* from member 0, which fails the call, to member 1 */
+static char buffer[8];                    /* member 1's, ready to be written by member 0 */
+static uint32_t progress_lock, spreading; /* member 1's */
 
 static void
 words(void)
@@ -34,6 +48,10 @@ words(void)
 	atomic_var(&box.line[0].seq, "seq", 0);
 	atomic_var(&box.line[0].meta, "meta", 0);
 	data_var(box.line[0].data, "data", 0);
+	atomic_var(&box.placing.call, "placing", 0);
+	data_var(buffer, "buffer", 0);
+	atomic_var(&progress_lock, "progress_lock", 0);
+	atomic_var(&spreading, "spreading", 0);
 }
 
 /* The word that stands at a member from now on; fail_here() and fail_at() of rma/comm.c. */
@@ -155,6 +173,101 @@ static const struct mutant relay_mutants[] = {
 	{ NULL, 0, 0, NULL, 0, 0 },
 };
 
+/* Member 0 places into member 1's buffer, unless its word is set. */
+static void
+placer(void)
+{
+	bool failed = false;
+
+	if (mutant(LOOK_FIRST))
+		failed = comm_failed(&member[0]) != 0;
+	store_relaxed(&box.placing.call, 1);
+	fence_full();
+	if (!mutant(LOOK_FIRST))
+		failed = comm_failed(&member[0]) != 0;
+	if (!failed)
+		data_write(buffer, 1);
+	store_release(&box.placing.call, 0);
+}
+
+/* Member 1's buffer is the caller's again, who uses it for something else. */
+static void
+take_back(void)
+{
+	fence_full();
+	if (!mutant(NO_WAIT) && !mutant(WAIT_FIRST))
+		until(load_acquire(&box.placing.call) != 1);
+	data_write(buffer, 2);
+}
+
+static void
+giver_up(void)
+{
+	if (mutant(WAIT_FIRST))
+		until(load_acquire(&box.placing.call) != 1);
+	fail_call(1, 5);
+	take_back();
+}
+
+static const struct mutant place_mutants[] = {
+	{ "no full fences", DROP_FENCE, 0, NULL, 0, 0 },
+	{ "the receiver does not wait", FLAG, 0, NULL, 0, NO_WAIT },
+	{ "the receiver waits before it sets the words", FLAG, 0, NULL, 0, WAIT_FIRST },
+	{ "the sender looks before it says that it places", FLAG, 0, NULL, 0, LOOK_FIRST },
+	{ "the end of placing is stored relaxed", WEAKEN, OP_STORE, "placing", MODEL_RELEASE, 0 },
+	{ "the end of placing is loaded relaxed", WEAKEN, OP_LOAD, "placing", MODEL_ACQUIRE, 0 },
+	{ NULL, 0, 0, NULL, 0, 0 },
+};
+
+/* Only one thread of a member passes the word on; the progress lock is held meanwhile. */
+static void
+spread_once(uint64_t value)
+{
+	if (!swap_acquire(&spreading, 1)) {
+		set_word(0, value);
+		set_word(2, value);
+	}
+}
+
+/* Member 1's helper has got the word by a message; its handlers run under the lock. */
+static void
+handler(void)
+{
+	until(load_relaxed(&progress_lock) == 0);
+	if (swap_acquire(&progress_lock, 1))
+		model_next_stage(0);
+	spread_once(set_word(1, comm_fail_word(5, 1)));
+	store_release(&progress_lock, 0);
+}
+
+/* Member 1's thread in the call sees the word, and takes the buffers back. */
+static void
+caller(void)
+{
+	uint64_t value;
+
+	if (model_stage() == 0) {
+		until(comm_failed(&member[1]) != 0);
+		model_next_stage(1);
+	}
+	value = comm_failed(&member[1]);
+	if (!mutant(LEFT_TO_OTHERS)) {
+		until(load_relaxed(&progress_lock) == 0);
+		if (swap_acquire(&progress_lock, 1))
+			model_next_stage(1);
+	}
+	spread_once(value);
+	if (!mutant(LEFT_TO_OTHERS))
+		store_release(&progress_lock, 0);
+	take_back();
+}
+
+static const struct mutant spread_mutants[] = {
+	{ "another thread's passing on is not waited for", FLAG, 0, NULL, 0, LEFT_TO_OTHERS },
+	{ "no full fences", DROP_FENCE, 0, NULL, 0, 0 },
+	{ NULL, 0, 0, NULL, 0, 0 },
+};
+
 static const struct scenario scenarios[] = {
 	{ "two culprits at once", words, { first_finder, second_finder }, all_know, NULL, 0 },
 	{ "two culprits at once, a survivor",
@@ -174,6 +287,13 @@ static const struct scenario scenarios[] = {
 	  { first_to_know, relay, receiver },
 	  all_know,
 	  relay_mutants,
+	  0 },
+	{ "buffers of a call that fails", words, { placer, giver_up }, NULL, place_mutants, 0 },
+	{ "buffers of a call that another thread fails",
+	  words,
+	  { placer, handler, caller },
+	  NULL,
+	  spread_mutants,
 	  0 },
 };
 

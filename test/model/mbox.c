@@ -17,6 +17,8 @@ enum {
 	SEQ_FIRST,
 	STALE_SEQ,
 	CALL_FIRST,
+	NO_CLEAR,
+	ONE_LOOK,
 	READY_EARLY,
 	PUT_LATE
 };
@@ -252,9 +254,21 @@ words_to_put(void)
 {
 	words();
 	atomic_var(&back.ready.call, "ready.call", 0);
+	atomic_var(&back.ready.hash, "ready.hash", 0);
 	data_var(&back.ready.buf[0].where, "ready.where", 0);
 	data_var(&back.ready.buf[0].key, "ready.key", 0);
 	data_var(buffer, "buffer", 0);
+}
+
+#define HASH(n) (7000 + (n))
+
+/* plan/message.c */
+static bool
+message_ready(unsigned n)
+{
+	uint64_t call = load_acquire(&back.ready.call);
+
+	return mutant(READY_EARLY) ? call >= 1 : call == n + 1;
 }
 
 static void
@@ -264,10 +278,8 @@ put_sender(void)
 
 	if (n == CALLS)
 		return;
-	if (mutant(READY_EARLY))
-		until(load_acquire(&back.ready.call) >= 1);
-	else
-		until(load_acquire(&back.ready.call) == n + 1);
+	until(message_ready(n));
+	expect(load_relaxed(&back.ready.hash) == HASH(n), "hash of this call");
 	expect(data_read(&back.ready.buf[0].where) == 1000 + n, "where of this call");
 	expect(data_read(&back.ready.buf[0].key) == 2000 + n, "key of this call");
 	if (mutant(PUT_LATE))
@@ -279,6 +291,17 @@ put_sender(void)
 }
 
 static void
+publish_ready(unsigned n)
+{
+	if (!mutant(NO_CLEAR)) {
+		mbox_publish_ready(&back, n + 1, HASH(n));
+		return;
+	}
+	store_release(&back.ready.hash, HASH(n));
+	store_release(&back.ready.call, n + 1);
+}
+
+static void
 put_receiver(void)
 {
 	unsigned n = model_stage();
@@ -286,11 +309,11 @@ put_receiver(void)
 	if (n == CALLS)
 		return;
 	if (mutant(CALL_FIRST))
-		store_release(&back.ready.call, n + 1);
+		publish_ready(n);
 	data_write(&back.ready.buf[0].where, 1000 + n);
 	data_write(&back.ready.buf[0].key, 2000 + n);
 	if (!mutant(CALL_FIRST))
-		store_release(&back.ready.call, n + 1);
+		publish_ready(n);
 	until(mbox_peek(&box, n) == wire_seq(n + 1, n));
 	expect(data_read(buffer) == 300 + n, "this call's data");
 	model_next_stage(n + 1);
@@ -304,6 +327,46 @@ static const struct mutant put_mutants[] = {
 	{ "call before the fields", FLAG, 0, NULL, 0, CALL_FIRST },
 	{ "any call is taken for this one", FLAG, 0, NULL, 0, READY_EARLY },
 	{ "the message before the put", FLAG, 0, NULL, 0, PUT_LATE },
+	{ NULL, 0, 0, NULL, 0, 0 },
+};
+
+/*
+ * A rank that waits in a call looks whether the peer is ready for another call
+ * of this number (plan/message.c); the peer may have come to its next call.
+ */
+static void
+next_caller(void)
+{
+	unsigned n = model_stage();
+
+	if (n == CALLS)
+		return;
+	publish_ready(n);
+	model_next_stage(n + 1);
+}
+
+static void
+onlooker(void)
+{
+	unsigned n = model_stage();
+	bool strange;
+
+	if (n == CALLS)
+		return;
+	strange = load_acquire(&back.ready.call) == n + 1 &&
+	          load_acquire(&back.ready.hash) != HASH(n) &&
+	          (mutant(ONE_LOOK) || load_relaxed(&back.ready.call) == n + 1);
+	expect(!strange, "the peer's next call is not taken for a strange one");
+	model_next_stage(n + 1);
+}
+
+static const struct mutant ready_mutants[] = {
+	{ "call is stored relaxed", WEAKEN, OP_STORE, "ready.call", MODEL_RELEASE, 0 },
+	{ "call is loaded relaxed", WEAKEN, OP_LOAD, "ready.call", MODEL_ACQUIRE, 0 },
+	{ "hash is stored relaxed", WEAKEN, OP_STORE, "ready.hash", MODEL_RELEASE, 0 },
+	{ "hash is loaded relaxed", WEAKEN, OP_LOAD, "ready.hash", MODEL_ACQUIRE, 0 },
+	{ "call is not cleared first", FLAG, 0, NULL, 0, NO_CLEAR },
+	{ "no second look at call", FLAG, 0, NULL, 0, ONE_LOOK },
 	{ NULL, 0, 0, NULL, 0, 0 },
 };
 
@@ -326,6 +389,12 @@ static const struct scenario scenarios[] = {
 	  { put_sender, put_receiver },
 	  NULL,
 	  put_mutants,
+	  0 },
+	{ "ready for the next call",
+	  words_to_put,
+	  { next_caller, onlooker },
+	  NULL,
+	  ready_mutants,
 	  0 },
 };
 

@@ -25,7 +25,7 @@
 #define WINDOW (WORDS + 12288)
 
 /* Signal slots; the value is the round's number unless said otherwise. */
-enum { DATA, ACK, COUNT, FIRST, SECOND, SUM, RELAY, LIMIT, THREAD, SLOTS };
+enum { DATA, ACK, COUNT, TOTAL, SUM, FIRST, SECOND, MIX, RELAY, LIMIT, THREAD, SLOTS };
 
 struct env {
 	struct ranks *r;
@@ -33,10 +33,10 @@ struct env {
 	const char *kind; /* of the windows */
 	oriel_win *win, *other;
 	unsigned char *base;
-	unsigned char *src[AREAS]; /* local buffers */
-	size_t len;                /* bytes of a message in this round */
-	uint64_t round;            /* grows over all lines */
-	uint64_t count;            /* of slot COUNT at this rank */
+	unsigned char *src[AREAS];  /* local buffers */
+	size_t len;                 /* bytes of a message in this round */
+	uint64_t round;             /* grows over all lines */
+	uint64_t count, total, sum; /* what the slots of these names hold at this rank */
 	int left, right, root;
 	uint64_t helper_random;
 	/* The second thread: runs job once for each post. */
@@ -182,7 +182,8 @@ await(oriel_win *win, int source, unsigned slot, uint64_t value, unsigned way)
 		if (source >= 0)
 			return OK(oriel_signal_wait_from(win, source, slot, ORIEL_GE, value,
 			                                 RANKS_WAIT_NS, NULL));
-		return OK(oriel_signal_wait(win, slot, ORIEL_GT, value - 1, RANKS_WAIT_NS, NULL));
+		return !value ||
+		       OK(oriel_signal_wait(win, slot, ORIEL_GT, value - 1, RANKS_WAIT_NS, NULL));
 	case 2:
 		return poll_test(win, slot, value);
 	case 3:

@@ -7,17 +7,72 @@
 
 #include "test/ranks/litmus.h"
 
-/* MM10: a fetch_add and a compare_swap of each rank: none is lost, and the word never goes back. */
-static inline bool
-two_additions(struct env *e)
-{
-	uint64_t expected, seen;
+#define BURST_NS 40000 /* how long all ranks do the same thing at once */
+#define BURST_MIN 4
 
-	delay(e);
-	if (!OK(oriel_fetch_add(e->win, e->root, WORDS, 1, &seen)))
+/* Ranks begin together: those that left the barrier in the same period, when the next one begins.
+ */
+static inline uint64_t
+burst_end(struct env *e)
+{
+	uint64_t start;
+
+	OK(oriel_barrier(e->r->world));
+	start = (ranks_now_ns() / BURST_NS + 1) * BURST_NS;
+	while (ranks_now_ns() < start)
+		;
+	return start + BURST_NS;
+}
+
+static inline bool
+burst_goes_on(const struct env *e, uint64_t n, uint64_t end)
+{
+	return !stopped(e) && (n < BURST_MIN || ranks_now_ns() < end);
+}
+
+/* Tells the root how often this rank did it; at the root, *sum: how often all did, itself included.
+ */
+static inline bool
+report(struct env *e, uint64_t n, uint64_t *sum)
+{
+	uint64_t total;
+
+	if (e->r->rank != e->root)
+		return OK(oriel_signal(e->win, e->root, TOTAL, ORIEL_SIGNAL_ADD, n)) &&
+		       OK(oriel_signal(e->win, e->root, COUNT, ORIEL_SIGNAL_ADD, 1)) && false;
+	if (!await_count(e) || !OK(oriel_signal_read(e->win, TOTAL, &total)))
 		return false;
-	for (expected = seen + 1;; expected = seen) {
-		delay(e);
+	*sum = total - e->total + n;
+	e->total = total;
+	return true;
+}
+
+/* MM2: no ADD is lost. */
+static inline void
+many_adds(struct env *e)
+{
+	uint64_t end = burst_end(e), n, sum, seen;
+
+	for (n = 0; burst_goes_on(e, n, end); n++)
+		if (!OK(oriel_signal(e->win, e->root, SUM, ORIEL_SIGNAL_ADD, 1)))
+			return;
+	if (report(e, n, &sum) &&
+	    await(e->win, e->r->rank, SUM, e->sum + n, (unsigned)ranks_random(e->r, 6)) &&
+	    OK(oriel_signal_read(e->win, SUM, &seen))) {
+		if (seen != e->sum + sum)
+			violated(e, "the ADDs of all ranks", e->sum + sum, seen);
+		e->sum = seen;
+	}
+	acknowledge_root(e);
+}
+
+/* MM10: no fetch_add and no compare_swap is lost, and the word never goes back. */
+static inline bool
+swap_add(struct env *e, uint64_t expected)
+{
+	uint64_t seen;
+
+	for (;; expected = seen) {
 		if (!OK(oriel_compare_swap(e->win, e->root, WORDS, expected, expected + 1, &seen)))
 			return false;
 		if (seen < expected)
@@ -30,17 +85,18 @@ two_additions(struct env *e)
 static inline void
 atomics(struct env *e)
 {
-	uint64_t total = 2 * (uint64_t)e->r->size, seen;
+	uint64_t end = burst_end(e), n, sum, seen = 0;
 
-	if (!two_additions(e))
-		return;
-	if (e->r->rank != e->root) {
-		OK(oriel_signal(e->win, e->root, COUNT, ORIEL_SIGNAL_ADD, 1));
-	} else if (await_count(e) &&
-	           OK(oriel_compare_swap(e->win, e->root, WORDS, total, 0, &seen)) &&
-	           seen != total) {
-		violated(e, "two additions of each rank", total, seen);
-		OK(oriel_compare_swap(e->win, e->root, WORDS, seen, 0, NULL));
+	for (n = 0; burst_goes_on(e, n, end); n += 2)
+		if (!OK(oriel_fetch_add(e->win, e->root, WORDS, 1, &seen)) ||
+		    !swap_add(e, seen + 1))
+			return;
+	if (report(e, n, &sum)) {
+		OK(oriel_compare_swap(e->win, e->root, WORDS, sum, 0, &seen));
+		if (seen != sum) {
+			violated(e, "the additions of all ranks", sum, seen);
+			OK(oriel_compare_swap(e->win, e->root, WORDS, seen, 0, NULL));
+		}
 	}
 	acknowledge_root(e);
 }
@@ -99,21 +155,22 @@ locked(struct env *e)
 static inline void
 accumulate(struct env *e)
 {
+	uint64_t end, k, sum;
 	size_t n = e->len / 8, i;
 	int64_t one = 1, total;
 
 	for (i = 0; i < n; i++)
 		memcpy(e->src[0] + i * 8, &one, 8);
-	if (e->r->rank != e->root) {
-		delay(e);
-		if (OK(oriel_accumulate(e->win, e->root, SUMS, e->src[0], n, ORIEL_INT64)))
-			OK(oriel_signal(e->win, e->root, COUNT, ORIEL_SIGNAL_ADD, 1));
-	} else if (await_count(e)) {
+	end = burst_end(e);
+	for (k = 0; burst_goes_on(e, k, end); k++)
+		if (!OK(oriel_accumulate(e->win, e->root, SUMS, e->src[0], n, ORIEL_INT64)))
+			return;
+	if (report(e, k, &sum)) {
 		for (i = 0; i < n; i++) {
 			memcpy(&total, e->base + SUMS + i * 8, 8);
-			if (total == e->r->size - 1)
+			if (total == (int64_t)sum)
 				continue;
-			violated(e, "a sum", (uint64_t)e->r->size - 1, (uint64_t)total);
+			violated(e, "a sum", sum, (uint64_t)total);
 			break;
 		}
 		memset(e->base + SUMS, 0, n * 8);
@@ -129,11 +186,11 @@ set_and_add(struct env *e)
 	int to = e->round % 5 ? e->right : e->r->rank, from = e->round % 5 ? e->left : e->r->rank;
 
 	delay(e);
-	if (!OK(oriel_signal(e->win, to, SUM, ORIEL_SIGNAL_SET, base)) ||
-	    !OK(oriel_signal(e->win, to, SUM, ORIEL_SIGNAL_ADD, 1)) ||
-	    !OK(oriel_signal(e->win, to, SUM, ORIEL_SIGNAL_ADD, 2)) ||
-	    !await(e->win, from, SUM, base + 3, (unsigned)ranks_random(e->r, 6)) ||
-	    !OK(oriel_signal_read(e->win, SUM, &seen)))
+	if (!OK(oriel_signal(e->win, to, MIX, ORIEL_SIGNAL_SET, base)) ||
+	    !OK(oriel_signal(e->win, to, MIX, ORIEL_SIGNAL_ADD, 1)) ||
+	    !OK(oriel_signal(e->win, to, MIX, ORIEL_SIGNAL_ADD, 2)) ||
+	    !await(e->win, from, MIX, base + 3, (unsigned)ranks_random(e->r, 6)) ||
+	    !OK(oriel_signal_read(e->win, MIX, &seen)))
 		return;
 	if (seen != base + 3)
 		violated(e, "SET and two ADDs", base + 3, seen);
