@@ -330,8 +330,10 @@ run(struct ranks *r)
 		return ranks_skip("needs 2 to 64 processes");
 	if (!NEED(op_number(op) < N_OPS, "no op %s", op) || !prepare(&s))
 		return 1;
-	if (!how[0])
+	if (!how[0]) {
+		free(s.buf);
 		return !area_close(&s.a);
+	}
 	if (r->rank == VICTIM) {
 		usleep(20000); /* some survivors are in their call by then */
 		raise(!strcmp(how, "kill") ? SIGKILL : SIGSTOP);
