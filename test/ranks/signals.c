@@ -316,7 +316,8 @@ sleepers(struct ranks *r, oriel_win *win)
 	static const uint64_t pauses_ms[] = { 1, 2, 3, 5, 20, 40, 2, 3, 11, 4 };
 	uint64_t base = 0, worst = 0;
 
-	OK(oriel_signal_read(win, 7, &base));
+	if (!OK(oriel_signal_read(win, 7, &base)) || !OK(oriel_barrier(r->world)))
+		return false;
 	for (size_t i = 0; i < sizeof(pauses_ms) / sizeof(pauses_ms[0]); i++) {
 		int other = 1 + (int)(i % (size_t)(r->size - 1));
 		uint64_t start;
