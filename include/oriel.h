@@ -214,8 +214,12 @@ int oriel_win_create(oriel_comm *comm, void *base, size_t size, size_t n_signals
 /* The same over new pool memory of the window, 64-byte aligned and zeroed; *base is NULL if size is
  * 0. */
 int oriel_win_alloc(oriel_comm *comm, size_t size, size_t n_signals, void **base, oriel_win **win);
-/* Collective: completes everything of this rank, then nobody can reach the window any more. NULL is
- * allowed. */
+/*
+ * Collective: completes everything of this rank, then nobody can reach the
+ * window any more. The handle is gone whatever is returned. After an error that
+ * a failure or abort caused, members that have not noticed may still write for
+ * a while: keep memory of your own until they have ended. NULL is allowed.
+ */
 int oriel_win_free(oriel_win *win);
 /* *size: bytes of target's part; *n_signals: its slots. Either may be NULL. */
 int oriel_win_query(oriel_win *win, int target, size_t *size, size_t *n_signals);
