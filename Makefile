@@ -249,8 +249,8 @@ doc: $B/doc/knobs.md
 
 # ---- shipping ----
 .PHONY: install uninstall dist distcheck-light clean distclean help
-PC_PRIVATE = $(LIB_LIBS) -pthread
-pages = $(wildcard doc/*.md README.md LICENSE)
+PC_PRIVATE = $(PMIX_LIBS) $(LIBS) -lm -pthread
+pages = $(filter-out doc/README.md,$(wildcard doc/*.md README.md LICENSE))
 # There only after "make doc".
 man_pages = $(wildcard $B/doc/man/man3/oriel*.3)
 installed = $(addprefix $(libdir)/,liboriel.so.$(VERSION) liboriel.so.$(SOVERSION) liboriel.so liboriel.a pkgconfig/oriel.pc) \
