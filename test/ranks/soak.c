@@ -4,34 +4,17 @@
  * grow.
  */
 #include "test/ranks/area.h"
+#include "test/ranks/memory.h"
 
 #define LINE 64
 #define SAMPLES 16
 #define FLAT_KIB 8192 /* by which RSS may grow after the first quarter */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED 1 /* sanitizers use memory of their own */
-#else
-#define SANITIZED 0
-#endif
 /* To look at words that a put may be writing is a race, if one that does no harm. */
 #ifdef __SANITIZE_THREAD__
 #define UNDER_WAY_RACES 1
 #else
 #define UNDER_WAY_RACES 0
 #endif
-
-static size_t
-rss_kib(void)
-{
-	unsigned long size = 0, resident = 0;
-	FILE *f = fopen("/proc/self/statm", "r");
-
-	if (!f || fscanf(f, "%lu %lu", &size, &resident) != 2)
-		resident = 0;
-	if (f)
-		fclose(f);
-	return resident * (size_t)sysconf(_SC_PAGESIZE) / 1024;
-}
 
 /* What a signal announces is there: the words of sender s are at least as many as its signals. */
 static bool
@@ -102,7 +85,7 @@ soak(struct ranks *r, enum area_kind kind, uint64_t n)
 #endif
 		if (i % (n / SAMPLES + 1))
 			continue;
-		now = rss_kib();
+		now = resident() / 1024;
 		most = now > most ? now : most;
 		if (i <= n / 4)
 			settled = now;
@@ -110,7 +93,7 @@ soak(struct ranks *r, enum area_kind kind, uint64_t n)
 	if (!finish(&a, n))
 		return false;
 	start = ranks_now_ns() - start;
-	now = rss_kib();
+	now = resident() / 1024;
 	most = now > most ? now : most;
 	if (!r->rank)
 		ranks_say(NULL, 0, "%s: %llu to each of %d: %.2f s, RSS %zu KiB, at most %zu",

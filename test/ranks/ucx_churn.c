@@ -4,31 +4,13 @@
  * behind: neither memory nor file descriptors grow.
  */
 #include "test/ranks/ranks.h"
+#include "test/ranks/memory.h"
 
 #include <dirent.h>
 
 #define ROUNDS 20
 #define SETTLED 5 /* rounds after which nothing may grow any more */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED 1 /* sanitizers keep freed memory back */
-#else
-#define SANITIZED 0
-#endif
 #define GROWTH_MAX (8u << 20)
-
-static size_t
-resident(void)
-{
-	unsigned long size, pages = 0;
-	FILE *f = fopen("/proc/self/statm", "r");
-
-	if (!f)
-		return 0;
-	if (fscanf(f, "%lu %lu", &size, &pages) != 2)
-		pages = 0;
-	fclose(f);
-	return pages * (size_t)sysconf(_SC_PAGESIZE);
-}
 
 static int
 open_files(void)

@@ -4,23 +4,10 @@
  * side's memory grows with the number of messages.
  */
 #include "test/ranks/ranks.h"
+#include "test/ranks/memory.h"
 
 #define BYTES 1024
 #define GROWTH_MAX (48u << 20)
-
-static size_t
-resident(void)
-{
-	unsigned long size, pages = 0;
-	FILE *f = fopen("/proc/self/statm", "r");
-
-	if (!f)
-		return 0;
-	if (fscanf(f, "%lu %lu", &size, &pages) != 2)
-		pages = 0;
-	fclose(f);
-	return pages * (size_t)sysconf(_SC_PAGESIZE);
-}
 
 static int
 flood(struct ranks *r, oriel_win *win, uint64_t n, unsigned char *src)

@@ -4,31 +4,14 @@
  * and stores through oriel_win_ptr.
  */
 #include "test/ranks/area.h"
+#include "test/ranks/memory.h"
 
 #include <pthread.h>
 
 #define CHURN 1000
 #define MOST_WINDOWS 4096 /* of one context at once: CTL_WINS */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define KEEPS_FREED 1
-#else
-#define KEEPS_FREED 0
-#endif
 #define FLAT_KIB                                                                                   \
 	2048 /* by which RSS may grow over all rounds: freed handles are kept for a while */
-
-static size_t
-rss_kib(void)
-{
-	unsigned long size = 0, resident = 0;
-	FILE *f = fopen("/proc/self/statm", "r");
-
-	if (!f || fscanf(f, "%lu %lu", &size, &resident) != 2)
-		resident = 0;
-	if (f)
-		fclose(f);
-	return resident * (size_t)sysconf(_SC_PAGESIZE) / 1024;
-}
 
 static size_t
 size_of(int rank, int salt)
@@ -137,7 +120,7 @@ churn(struct ranks *r, int rounds)
 		void *base;
 
 		if (i == rounds / 10)
-			before = rss_kib();
+			before = resident() / 1024;
 		if (i % 2) {
 			if (!OK(oriel_win_alloc(r->world, 64, 1, &base, &win)))
 				return false;
@@ -155,9 +138,9 @@ churn(struct ranks *r, int rounds)
 		if (!OK(oriel_win_free(win)))
 			return false;
 	}
-	after = rss_kib();
-	CHECK(KEEPS_FREED || after < before + FLAT_KIB,
-	      "RSS grew from %zu to %zu KiB in %d windows", before, after, rounds);
+	after = resident() / 1024;
+	CHECK(SANITIZED || after < before + FLAT_KIB, "RSS grew from %zu to %zu KiB in %d windows",
+	      before, after, rounds);
 	return true;
 }
 
