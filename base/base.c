@@ -112,6 +112,18 @@ fail_more(int code, const char *fmt, ...)
 	return code;
 }
 
+void
+out_say(const struct out *out, const char *fmt, ...)
+{
+	char text[1024];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	out->line(out->arg, text);
+}
+
 const char *
 oriel_detail(void)
 {

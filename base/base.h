@@ -37,6 +37,13 @@ void log_set_level(int level);
 bool log_on(int level);
 void log_at(int level, const char *fmt, ...) __attribute__((format(printf, 2, 3), cold));
 
+/* Where a caller wants lines of text: oriel_info, oriel_recorder_read. */
+struct out {
+	void (*line)(void *arg, const char *text);
+	void *arg;
+};
+void out_say(const struct out *out, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
 /* Monotonic nanoseconds. */
 uint64_t now_ns(void);
 /* now + timeout, saturated: ORIEL_FOREVER stays. */

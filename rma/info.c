@@ -5,7 +5,6 @@
 #include "rma/ucx.h"
 #include "rma/win.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 
 static const char *const names[TP_N] = { "self", "direct", "cma", "staged", "ucx" };
@@ -63,30 +62,12 @@ oriel_path(oriel_comm *comm, int target, int kind, char *text, size_t cap)
 	return snprintf(text, cap, "%s (%s)", name, why);
 }
 
-struct out {
-	void (*line)(void *arg, const char *text);
-	void *arg;
-};
-
-static void say(struct out *o, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static void
-say(struct out *o, const char *fmt, ...)
-{
-	char text[1024];
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
-	va_end(ap);
-	o->line(o->arg, text);
-}
-
 static void
 say_knob(void *arg, const char *name, const char *value, const char *origin, const char *def,
          const char *text)
 {
 	(void)def;
-	say(arg, "knob %s=%s (%s): %s", name, value, origin, text);
+	out_say(arg, "knob %s=%s (%s): %s", name, value, origin, text);
 }
 
 int
@@ -100,29 +81,30 @@ oriel_info(oriel_ctx *ctx, void (*line)(void *arg, const char *text), void *arg)
 		return rc;
 	if (!line)
 		return fail(ORIEL_EINVAL, "line is NULL");
-	say(&o, "version %s", oriel_version());
-	say(&o, "build %s, ucx %s, pmix %s", __VERSION__,
+	out_say(&o, "version %s", oriel_version());
+	out_say(&o, "build %s, ucx %s, pmix %s", __VERSION__,
 #ifdef HAVE_UCX
-	    "yes",
+	        "yes",
 #else
-	    "no",
+	        "no",
 #endif
 #ifdef HAVE_PMIX
-	    "yes"
+	        "yes"
 #else
-	    "no"
+	        "no"
 #endif
 	);
-	say(&o, "job %s: rank %d of %d, %d on node %s (%s)", ctx->boot.job, ctx->boot.rank,
-	    ctx->boot.size, ctx->boot.n_local, ctx->boot.host, ctx->boot.launcher);
+	out_say(&o, "job %s: rank %d of %d, %d on node %s (%s)", ctx->boot.job, ctx->boot.rank,
+	        ctx->boot.size, ctx->boot.n_local, ctx->boot.host, ctx->boot.launcher);
 	for (int i = 0; i < TP_N; i++)
-		say(&o, "transport %s: %s (%s)", names[i], ctx->tp[i].on ? "on" : "off",
-		    ctx->tp[i].why);
+		out_say(&o, "transport %s: %s (%s)", names[i], ctx->tp[i].on ? "on" : "off",
+		        ctx->tp[i].why);
 	rc = oriel_mem_stats(ctx, &s);
 	if (!rc)
-		say(&o,
-		    "pool: %zu slabs of %zu bytes together, %zu in use, %zu at most, %zu retired",
-		    s.slabs, s.reserved_bytes, s.used_bytes, s.peak_bytes, s.retired_bytes);
+		out_say(&o,
+		        "pool: %zu slabs of %zu bytes together, %zu in use, %zu at most, %zu "
+		        "retired",
+		        s.slabs, s.reserved_bytes, s.used_bytes, s.peak_bytes, s.retired_bytes);
 	knobs_each(&ctx->knobs, say_knob, &o);
 	return 0;
 }

@@ -12,29 +12,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #define LAST_CALLS 16 /* of those that have ended */
-
-struct out {
-	void (*line)(void *arg, const char *text);
-	void *arg;
-};
-
-static void __attribute__((format(printf, 2, 3))) say(const struct out *out, const char *fmt, ...)
-{
-	char text[400];
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
-	va_end(ap);
-	out->line(out->arg, text);
-}
 
 static int
 read_at(int fd, const char *file, void *to, size_t len, size_t off)
@@ -83,18 +66,20 @@ say_call(const struct out *out, struct recorder_call *c, uint64_t now)
 	if (running && c->wait_peer >= 0)
 		snprintf(wait, sizeof(wait), ", waits for rank %" PRId32, c->wait_peer);
 	if (running)
-		say(out,
-		    "running: %s, call %" PRIu64 " of communicator %016" PRIx64 ", plan %016" PRIx64
-		    ", %" PRIu64 " bytes a block%s, step %" PRIu32 " of %" PRIu32 ", for %.0f ms",
-		    clean(c->name, sizeof(c->name)), c->call, c->comm, c->plan, c->bytes, wait,
-		    c->step, c->n_steps, ms_since(c->start_ns, now));
+		out_say(out,
+		        "running: %s, call %" PRIu64 " of communicator %016" PRIx64
+		        ", plan %016" PRIx64 ", %" PRIu64 " bytes a block%s, step %" PRIu32
+		        " of %" PRIu32 ", for %.0f ms",
+		        clean(c->name, sizeof(c->name)), c->call, c->comm, c->plan, c->bytes, wait,
+		        c->step, c->n_steps, ms_since(c->start_ns, now));
 	else
-		say(out,
-		    "ended: %s, call %" PRIu64 " of communicator %016" PRIx64 ", plan %016" PRIx64
-		    ", %" PRIu64 " bytes a block, %s, %.0f ms ago, took %.3f ms",
-		    clean(c->name, sizeof(c->name)), c->call, c->comm, c->plan, c->bytes,
-		    oriel_strerror(c->status), ms_since(c->end_ns, now),
-		    ms_since(c->start_ns, c->end_ns));
+		out_say(out,
+		        "ended: %s, call %" PRIu64 " of communicator %016" PRIx64
+		        ", plan %016" PRIx64 ", %" PRIu64
+		        " bytes a block, %s, %.0f ms ago, took %.3f ms",
+		        clean(c->name, sizeof(c->name)), c->call, c->comm, c->plan, c->bytes,
+		        oriel_strerror(c->status), ms_since(c->end_ns, now),
+		        ms_since(c->start_ns, c->end_ns));
 }
 
 /* The entry of call number n, if it is there and whole. */
@@ -112,7 +97,7 @@ say_calls(const struct out *out, struct recorder *r, uint64_t now)
 	uint64_t last = r->n_calls, first = last > RECORDER_CALLS ? last - RECORDER_CALLS + 1 : 1;
 	int said = 0;
 
-	say(out, "calls: %" PRIu64 " of collectives so far", last);
+	out_say(out, "calls: %" PRIu64 " of collectives so far", last);
 	for (uint64_t n = last; n >= first && n; n--) {
 		struct recorder_call *c = call_of(r, n);
 
@@ -142,12 +127,12 @@ say_waits(const struct out *out, const struct recorder *r, uint64_t now)
 			continue;
 		if (w->source >= 0)
 			snprintf(from, sizeof(from), "rank %" PRId32, w->source);
-		say(out,
-		    "waits: for a signal of %s in slot %" PRIu64 " of window %016" PRIx64
-		    ": expected %s %" PRIu64 ", seen %" PRIu64 ", for %.0f ms",
-		    from, w->slot, w->win,
-		    w->cmp >= 0 && w->cmp < (int)ARRAY_SIZE(cmp) ? cmp[w->cmp] : "?", w->expected,
-		    w->seen, ms_since(w->since_ns, now));
+		out_say(out,
+		        "waits: for a signal of %s in slot %" PRIu64 " of window %016" PRIx64
+		        ": expected %s %" PRIu64 ", seen %" PRIu64 ", for %.0f ms",
+		        from, w->slot, w->win,
+		        w->cmp >= 0 && w->cmp < (int)ARRAY_SIZE(cmp) ? cmp[w->cmp] : "?",
+		        w->expected, w->seen, ms_since(w->since_ns, now));
 	}
 }
 
@@ -157,8 +142,8 @@ say_peers(const struct out *out, const struct recorder *r)
 	uint32_t n = r->n_peers < RECORDER_PEERS ? r->n_peers : RECORDER_PEERS;
 
 	for (uint32_t i = 0; i < n; i++)
-		say(out, "peer: rank %" PRId32 ", %" PRIu64 " messages sent, %" PRIu64 " seen",
-		    r->peer[i].rank, r->peer[i].sent, r->peer[i].seen);
+		out_say(out, "peer: rank %" PRId32 ", %" PRIu64 " messages sent, %" PRIu64 " seen",
+		        r->peer[i].rank, r->peer[i].sent, r->peer[i].seen);
 }
 
 static int
@@ -203,10 +188,10 @@ oriel_recorder_read(const char *file, void (*line)(void *arg, const char *text),
 	r = malloc(sizeof(*r));
 	rc = r ? read_recorder(fd, file, r) : fail(ORIEL_ENOMEM, "no memory for a flight recorder");
 	if (!rc) {
-		say(&out, "rank %" PRId32 " of %" PRId32 ", process %" PRId32 " on %s, job %s",
-		    r->rank, r->size, r->pid, clean(r->host, sizeof(r->host)),
-		    clean(r->job, sizeof(r->job)));
-		say(&out, "age: %.0f ms since its start", ms_since(r->start_ns, now));
+		out_say(&out, "rank %" PRId32 " of %" PRId32 ", process %" PRId32 " on %s, job %s",
+		        r->rank, r->size, r->pid, clean(r->host, sizeof(r->host)),
+		        clean(r->job, sizeof(r->job)));
+		out_say(&out, "age: %.0f ms since its start", ms_since(r->start_ns, now));
 		say_calls(&out, r, now);
 		say_waits(&out, r, now);
 		say_peers(&out, r);
