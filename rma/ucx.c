@@ -167,9 +167,9 @@ build(struct ucx *u, struct boot_rec *rec)
 	/* 1.16 moved gets to protocols that know no error handling; 1.19 taught them. */
 	u->has_get = u->major > 1 || u->minor < 16 || u->minor >= 19;
 	look_at_transports(u, names, sizeof(names));
-	/* Before 1.16 the target of an emulated put or get ends its own process when the
-	 * origin dies at the wrong time ("Fatal: unexpected error"). */
-	u->no_keys = !u->offload && u->major == 1 && u->minor < 16;
+	/* The target of an emulated put or get ends its own process when the origin dies at the
+	 * wrong time ("Fatal: unexpected error"), in every version up to 1.22. */
+	u->no_keys = !u->offload;
 	rc = u->pins ? ucx_mem_watch(u) : 0;
 	if (rc)
 		return rc;
