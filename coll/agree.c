@@ -4,21 +4,22 @@
  */
 #include "rma/comm.h"
 
+#include "coll/reduce.h"
 #include "coll/table.h"
 
 #include <stdio.h>
 #include <string.h>
 
 static void
-least(void *dst, const void *src, size_t len)
+least(const struct reducer *r, void *dst, const void *a, const void *b, size_t n)
 {
-	for (size_t at = 0; at < len; at += sizeof(int64_t)) {
-		int64_t a, b;
+	(void)r;
+	for (size_t i = 0; i < n; i++) {
+		int64_t x, y;
 
-		memcpy(&a, (char *)dst + at, sizeof(a));
-		memcpy(&b, (const char *)src + at, sizeof(b));
-		if (b < a)
-			memcpy((char *)dst + at, &b, sizeof(b));
+		memcpy(&x, (const char *)a + 8 * i, sizeof(x));
+		memcpy(&y, (const char *)b + 8 * i, sizeof(y));
+		memcpy((char *)dst + 8 * i, x < y ? &x : &y, sizeof(x));
 	}
 }
 
@@ -26,9 +27,11 @@ int
 comm_agree(oriel_comm *comm, int own, const char *what)
 {
 	int64_t word = (int64_t)own * (INT64_C(1) << 32) + comm->rank, tmp[32];
+	const struct reducer min = { .elem = sizeof(word), .commutative = true, .pair = least };
 	const struct binding b = { .buf = { [OUT] = &word, [TMP] = tmp },
 		                   .block = sizeof(word),
-		                   .reduce = least };
+		                   .reduce = &min };
+	const struct shape shape = { .size = comm->size };
 	char detail[512] = "";
 	int rc, status;
 
@@ -38,7 +41,7 @@ comm_agree(oriel_comm *comm, int own, const char *what)
 		snprintf(detail, sizeof(detail), "%s", oriel_detail());
 	rc = comm_call_begin(comm);
 	if (!rc) {
-		rc = plan_run(comm, &coll_table[COLL_ROW_AGREE].program, 0, &b);
+		rc = plan_run(comm, &coll_row_named("agree/dissemination")->program, &shape, &b);
 		comm_call_end(comm);
 	}
 	if (own < 0)

@@ -21,6 +21,6 @@ agree_dissemination(struct queue *q, int arg)
 		put_signal(q, r + d, TMP, k, OUT, 0, 1);
 		wait(q, r - d, 0);
 		flush(q);
-		reduce(q, OUT, 0, TMP, k, 1);
+		reduce(q, OUT, 0, OUT, 0, TMP, k, 1);
 	}
 }

@@ -7,13 +7,14 @@
 int
 coll_choose_allgather(const oriel_comm *comm, struct choice *choice)
 {
-	const struct coll_row *small = &coll_table[COLL_ROW_ALLGATHER_BRUCK];
-	const struct coll_row *large = &coll_table[COLL_ROW_ALLGATHER_RING];
+	const struct coll_row *small = coll_row_named("allgather/bruck");
+	const struct coll_row *large = coll_row_named("allgather/ring");
 	const char *text = comm->ctx->knobs.s.allgather;
-	int arg = 2, rc;
+	struct shape shape = { .size = comm->size, .arg = 2 };
+	int rc;
 
 	if (strcmp(text, "auto")) {
-		rc = coll_find(COLL_ALLGATHER, text, comm->size, &small, &arg);
+		rc = coll_find(COLL_ALLGATHER, text, &shape, &small, &shape.arg);
 		if (rc)
 			return fail_in(rc, "ORIEL_ALLGATHER (from the %s)",
 			               comm->ctx->knobs.from.allgather);
@@ -21,8 +22,9 @@ coll_choose_allgather(const oriel_comm *comm, struct choice *choice)
 	}
 	choice->small = &small->program;
 	choice->large = &large->program;
-	choice->small_arg = coll_clip(small, comm->size, arg);
-	choice->large_arg = coll_clip(large, comm->size, arg);
+	choice->small_shape = choice->large_shape = shape;
+	choice->small_shape.arg = coll_clip(small, comm->size, shape.arg);
+	choice->large_shape.arg = coll_clip(large, comm->size, shape.arg);
 	choice->small_max = COLL_ALLGATHER_SMALL / (unsigned)comm->size;
 	choice->made = true;
 	return 0;
@@ -49,14 +51,15 @@ run_allgather(oriel_comm *comm, const struct binding *b)
 	if (unlikely(rc))
 		return rc;
 	if (b->block <= s->allgather.small_max)
-		return plan_run(comm, s->allgather.small, s->allgather.small_arg, b);
-	return plan_run(comm, s->allgather.large, s->allgather.large_arg, b);
+		return plan_run(comm, s->allgather.small, &s->allgather.small_shape, b);
+	return plan_run(comm, s->allgather.large, &s->allgather.large_shape, b);
 }
 
 int
 oriel_barrier(oriel_comm *comm)
 {
 	static const struct binding nothing;
+	struct shape shape = { 0 };
 	int rc = enter(comm);
 
 	if (unlikely(rc))
@@ -66,7 +69,8 @@ oriel_barrier(oriel_comm *comm)
 	rc = comm_call_begin(comm);
 	if (unlikely(rc))
 		return rc;
-	rc = plan_run(comm, &coll_table[COLL_ROW_BARRIER].program, 0, &nothing);
+	shape.size = comm->size;
+	rc = plan_run(comm, &coll_table[0].program, &shape, &nothing);
 	comm_call_end(comm);
 	return rc;
 }

@@ -18,72 +18,108 @@ two_or_size(int size)
 	return size > 2 ? size : 2;
 }
 
-static int
-all_others(int size, int arg)
-{
-	(void)arg;
-	return size - 1;
-}
+/* ---- Closed forms: P is shape->size ---- */
 
-static int
-nothing(int size, int arg)
+static int64_t
+zero(const struct shape *shape)
 {
-	(void)size;
-	(void)arg;
+	(void)shape;
 	return 0;
 }
 
-static int
-log_radix(int size, int radix)
+static int64_t
+others(const struct shape *shape)
 {
-	int n = 0;
+	return shape->size - 1;
+}
 
-	for (long d = 1; d < size; d *= radix)
+static int64_t
+each_to_others(const struct shape *shape)
+{
+	return (int64_t)shape->size * (shape->size - 1);
+}
+
+static int64_t
+log_radix(const struct shape *shape)
+{
+	int64_t n = 0;
+
+	for (int64_t d = 1; d < shape->size; d *= shape->arg)
 		n++;
 	return n;
 }
 
-static int
-log_two(int size, int arg)
+static int64_t
+log_two(const struct shape *shape)
 {
-	(void)arg;
-	return log_radix(size, 2);
+	return blocks_log2(shape);
 }
 
-const char *const coll_op_name[COLL_OPS] = { "barrier", "allgather", "agree" };
+static int64_t
+each_log_two(const struct shape *shape)
+{
+	return shape->size * log_two(shape);
+}
 
-#define ALL_BLOCKS [OUT] = { BLOCKS_RANKS, true }
+const struct coll_kind coll_kinds[COLL_OPS] = {
+	[COLL_BARRIER] = { "barrier", false, false, false },
+	[COLL_AGREE] = { "agree", false, true, false },
+	[COLL_ALLGATHER] = { "allgather", false, false, false },
+	[COLL_ALLTOALL] = { "alltoall", false, false, false },
+	[COLL_BCAST] = { "bcast", true, false, true },
+	[COLL_GATHER] = { "gather", true, false, false },
+	[COLL_SCATTER] = { "scatter", true, false, false },
+	[COLL_REDUCE] = { "reduce", true, true, true },
+	[COLL_ALLREDUCE] = { "allreduce", false, true, true },
+	[COLL_REDUCE_SCATTER] = { "reduce_scatter", false, true, false },
+	[COLL_SCAN] = { "scan", false, true, true },
+	[COLL_EXSCAN] = { "exscan", false, true, true },
+};
+
+#define ALL_BLOCKS                                                                                 \
+	{                                                                                          \
+		blocks_ranks, true                                                                 \
+	}
+#define ONE_BLOCK                                                                                  \
+	{                                                                                          \
+		blocks_one, false                                                                  \
+	}
 
 const struct coll_row coll_table[] = {
-	[COLL_ROW_BARRIER] = {
+	{
 	        .program = { "barrier/dissemination", barrier_dissemination, 1, { { 0 } } },
 	        .op = COLL_BARRIER,
 	        .rounds = log_two,
-	        .blocks = nothing,
+	        .blocks = zero,
+	        .total = zero,
 	},
-	[COLL_ROW_ALLGATHER_BRUCK] = {
-	        .program = { "allgather/bruck", allgather_bruck, 1, { ALL_BLOCKS } },
+	{
+	        .program = { "agree/dissemination",
+	                     agree_dissemination,
+	                     1,
+	                     { [OUT] = ONE_BLOCK, [TMP] = { blocks_log2, false } } },
+	        .op = COLL_AGREE,
+	        .unordered = true,
+	        .rounds = log_two,
+	        .blocks = log_two,
+	        .total = each_log_two,
+	},
+	{
+	        .program = { "allgather/bruck", allgather_bruck, 1, { [OUT] = ALL_BLOCKS } },
 	        .op = COLL_ALLGATHER,
 	        .arg = "radix, from 2 to the number of ranks",
 	        .min_arg = two,
 	        .max_arg = two_or_size,
 	        .rounds = log_radix,
-	        .blocks = all_others,
+	        .blocks = others,
+	        .total = each_to_others,
 	},
-	[COLL_ROW_ALLGATHER_RING] = {
-	        .program = { "allgather/ring", allgather_ring, 1, { ALL_BLOCKS } },
+	{
+	        .program = { "allgather/ring", allgather_ring, 1, { [OUT] = ALL_BLOCKS } },
 	        .op = COLL_ALLGATHER,
-	        .rounds = all_others,
-	        .blocks = all_others,
-	},
-	[COLL_ROW_AGREE] = {
-	        .program = { "agree/dissemination",
-	                     agree_dissemination,
-	                     1,
-	                     { [OUT] = { BLOCKS_ONE, false }, [TMP] = { BLOCKS_LOG2, false } } },
-	        .op = COLL_AGREE,
-	        .rounds = log_two,
-	        .blocks = log_two,
+	        .rounds = others,
+	        .blocks = others,
+	        .total = each_to_others,
 	},
 };
 
@@ -99,10 +135,19 @@ coll_clip(const struct coll_row *row, int size, int arg)
 	return arg > row->max_arg(size) ? row->max_arg(size) : arg;
 }
 
+const struct coll_row *
+coll_row_named(const char *name)
+{
+	for (size_t i = 0; i < coll_rows; i++)
+		if (!strcmp(coll_table[i].program.name, name))
+			return &coll_table[i];
+	return NULL;
+}
+
 static const struct coll_row *
 find_row(enum coll_op op, const char *text, size_t len)
 {
-	size_t op_len = strlen(coll_op_name[op]);
+	size_t op_len = strlen(coll_kinds[op].name);
 
 	for (size_t i = 0; i < coll_rows; i++) {
 		const char *name = coll_table[i].program.name + op_len + 1;
@@ -113,29 +158,43 @@ find_row(enum coll_op op, const char *text, size_t len)
 	return NULL;
 }
 
-int
-coll_find(enum coll_op op, const char *text, int size, const struct coll_row **out, int *arg)
+static int
+find_arg(const struct coll_row *row, const char *text, const char *number, int size, int *arg)
 {
-	const char *colon = strchr(text, ':');
-	const struct coll_row *row =
-	        find_row(op, text, colon ? (size_t)(colon - text) : strlen(text));
 	char *end;
 	long n;
 
-	if (!row)
-		return fail(ORIEL_EINVAL, "%s has no algorithm \"%s\"", coll_op_name[op], text);
-	if (!colon) {
-		*out = row;
-		*arg = row->max_arg ? row->min_arg(size) : 0;
-		return 0;
-	}
 	if (!row->max_arg)
 		return fail(ORIEL_EINVAL, "\"%s\": %s takes no argument", text, row->program.name);
 	errno = 0;
-	n = strtol(colon + 1, &end, 10);
-	if (errno || end == colon + 1 || *end || n < row->min_arg(size) || n > INT32_MAX)
+	n = strtol(number, &end, 10);
+	if (errno || end == number || *end || n < row->min_arg(size) || n > INT32_MAX)
 		return fail(ORIEL_EINVAL, "\"%s\": the argument is not a %s", text, row->arg);
-	*out = row;
 	*arg = coll_clip(row, size, (int)n);
+	return 0;
+}
+
+int
+coll_find(enum coll_op op, const char *text, const struct shape *shape, const struct coll_row **out,
+          int *arg)
+{
+	const char *colon = strchr(text, ':'), *why;
+	const struct coll_row *row =
+	        find_row(op, text, colon ? (size_t)(colon - text) : strlen(text));
+	struct shape asked = *shape;
+	int rc = 0;
+
+	if (!row)
+		return fail(ORIEL_EINVAL, "%s has no algorithm \"%s\"", coll_kinds[op].name, text);
+	asked.arg = row->max_arg ? row->min_arg(shape->size) : 0;
+	if (colon)
+		rc = find_arg(row, text, colon + 1, shape->size, &asked.arg);
+	if (rc)
+		return rc;
+	why = row->unfit ? row->unfit(&asked) : NULL;
+	if (why)
+		return fail(ORIEL_EINVAL, "\"%s\": %s", text, why);
+	*out = row;
+	*arg = asked.arg;
 	return 0;
 }

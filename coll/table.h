@@ -1,45 +1,97 @@
 /*
- * table.h - the algorithms: one row each, with contract, argument and cost.
+ * table.h - the algorithms: one row each, with contract, argument, limits and
+ * cost.
  *
- * Tests, the checker and selection walk it; a new row needs no new test.
+ * Tests, the checkers and selection walk it; a new row needs no new test.
+ *
+ * What the buffers of a program are, P ranks:
+ *
+ * OP              IN                   OUT
+ * barrier         -                    -
+ * agree           -                    1 block, in place
+ * allgather       -                    P blocks; block r is rank r's before it starts
+ * alltoall        P blocks             P blocks; block r is there before it starts
+ * bcast           -                    the vector; the root's before it starts
+ * gather          1 block              at the root P blocks; its own is there
+ * scatter         at the root P blocks 1 block; the root's is there
+ * reduce          the vector           at the root the vector
+ * allreduce       the vector           the vector
+ * reduce_scatter  P blocks             1 block
+ * scan, exscan    the vector           the vector
+ *
+ * A vector is one block or is cut into as many equal parts as the program says
+ * it has blocks; the last parts may be shorter or empty. Blocks are the
+ * caller's and may differ in size. TMP is the library's: every block of it has
+ * room for the largest block of the call; what moves between TMP and another
+ * buffer is as long as the block there. IN of a vector op may be the same
+ * memory as OUT, and OUT of reduce_scatter the same as IN's first block: a
+ * program must be right in both cases (the checkers try both).
  */
 #ifndef COLL_TABLE_H
 #define COLL_TABLE_H
 
 #include "plan/plan.h"
 
-enum coll_op { COLL_BARRIER = 0, COLL_ALLGATHER, COLL_AGREE, COLL_OPS };
+enum coll_op {
+	COLL_BARRIER = 0,
+	COLL_AGREE,
+	COLL_ALLGATHER,
+	COLL_ALLTOALL,
+	COLL_BCAST,
+	COLL_GATHER,
+	COLL_SCATTER,
+	COLL_REDUCE,
+	COLL_ALLREDUCE,
+	COLL_REDUCE_SCATTER,
+	COLL_SCAN,
+	COLL_EXSCAN,
+	COLL_OPS
+};
 
-/* What an op starts from and ends with: filled and checked by sim/check.c. */
-extern const char *const coll_op_name[COLL_OPS];
+struct coll_kind {
+	const char *name;
+	bool rooted;
+	bool reduces;
+	bool vector; /* IN and OUT are vectors */
+};
+extern const struct coll_kind coll_kinds[COLL_OPS];
 
 struct coll_row {
 	struct program program; /* its name is "<op>/<algorithm>" */
 	enum coll_op op;
+	bool unordered;  /* combines terms in another order than the ranks': commutative ops only */
+	bool whole;      /* every block has the same size: not for the v forms */
 	const char *arg; /* what the argument means, with its range; NULL: it is 0 */
 	int (*min_arg)(int size);
 	int (*max_arg)(int size); /* NULL: no argument */
-	/* Closed forms, for the whole call: steps on the longest path, blocks out of each rank. */
-	int (*rounds)(int size, int arg);
-	int (*blocks)(int size, int arg);
+	/* NULL, or why the program cannot run on such a communicator; NULL function: on all. */
+	const char *(*unfit)(const struct shape *shape);
+	/*
+	 * Closed forms, for the whole call: rounds is the number of messages on the longest path
+	 * (of puts that wait for one another), blocks the most that one rank puts, total what all
+	 * ranks together put. Blocks of a vector are its parts.
+	 */
+	int64_t (*rounds)(const struct shape *shape);
+	int64_t (*blocks)(const struct shape *shape);
+	int64_t (*total)(const struct shape *shape);
 };
-
-/* Rows that are used by name. */
-enum { COLL_ROW_BARRIER = 0, COLL_ROW_ALLGATHER_BRUCK, COLL_ROW_ALLGATHER_RING, COLL_ROW_AGREE };
 
 extern const struct coll_row coll_table[];
 extern const size_t coll_rows;
 
-/* "bruck:4", "ring": the row of op and its argument (the least if none is given), checked for size
- * ranks. EINVAL says what is wrong. */
-int coll_find(enum coll_op op, const char *text, int size, const struct coll_row **row, int *arg);
+/* The row of that name, "allgather/ring"; NULL: none. */
+const struct coll_row *coll_row_named(const char *name);
+/* "bruck:4", "ring": the row of op and its argument (the least if none is given), checked for the
+ * shape. EINVAL says what is wrong. */
+int coll_find(enum coll_op op, const char *text, const struct shape *shape,
+              const struct coll_row **row, int *arg);
 /* The row's argument n, forced into its range for size ranks. */
 int coll_clip(const struct coll_row *row, int size, int arg);
 
 /* The programs. */
 void barrier_dissemination(struct queue *q, int arg);
+void agree_dissemination(struct queue *q, int arg);
 void allgather_ring(struct queue *q, int arg);
 void allgather_bruck(struct queue *q, int radix);
-void agree_dissemination(struct queue *q, int arg);
 
 #endif

@@ -69,6 +69,8 @@ typedef struct oriel_req oriel_req;
 
 #define ORIEL_FOREVER UINT64_MAX /* timeout_ns: wait until it comes or cannot come any more */
 
+#include "oriel_coll.h"
+
 /* The text of an error code; never NULL. */
 const char *oriel_strerror(int error);
 /* What exactly went wrong in this thread's last failed call; never NULL, valid until the next. */
@@ -164,6 +166,15 @@ int oriel_comm_free(oriel_comm *comm);
  * reached, ends with EABORTED. For ever: free it or end the context.
  */
 int oriel_comm_abort(oriel_comm *comm);
+/*
+ * Collective over the survivors, after a failure or an abort of comm, or without
+ * one: a new communicator of the ranks that live, in the same order. They agree
+ * on the membership even if more ranks fail meanwhile; a rank that fails after
+ * the agreement fails the new communicator, which can be shrunk again. comm
+ * stays as it is; free it. Errors: EEXPELLED (the others went on without this
+ * rank), ETIMEDOUT, ENOMEM.
+ */
+int oriel_comm_shrink(oriel_comm *comm, oriel_comm **out);
 
 /*
  * ---- Memory ------------------------------------------------------------
@@ -336,14 +347,6 @@ int oriel_fetch_add(oriel_win *win, int target, size_t disp, uint64_t add, uint6
 int oriel_compare_swap(oriel_win *win, int target, size_t disp, uint64_t expected, uint64_t desired,
                        uint64_t *old);
 
-enum oriel_type {
-	ORIEL_INT32 = 0,
-	ORIEL_INT64,
-	ORIEL_UINT32,
-	ORIEL_UINT64,
-	ORIEL_FLOAT,
-	ORIEL_DOUBLE
-};
 #define ORIEL_ACCUMULATE_MAX 4096 /* bytes in one oriel_accumulate */
 /*
  * dst[i] += src[i], each element atomic with other accumulates, ordered before
@@ -352,20 +355,6 @@ enum oriel_type {
  */
 int oriel_accumulate(oriel_win *win, int target, size_t disp, const void *src, size_t count,
                      enum oriel_type type);
-
-/*
- * ---- Collectives -------------------------------------------------------
- * Collective and blocking: when the call returns the results are complete here,
- * and the buffers are the caller's. Errors: as for waits.
- */
-
-/* Returns after every rank has called it. It does not complete puts (doc/memory-model.md, M1). */
-int oriel_barrier(oriel_comm *comm);
-/*
- * in: len bytes of each rank; out: size(comm) x len bytes, rank i's at i * len.
- * In place: in is out + rank * len, or NULL. len is the same on all ranks.
- */
-int oriel_allgather(oriel_comm *comm, const void *in, void *out, size_t len);
 
 /*
  * ---- Explanation -------------------------------------------------------

@@ -13,13 +13,13 @@ struct boxes {
 struct chan_line_msg { /* AM_CHAN; the payload follows as data */
 	uint64_t comm;
 	uint64_t meta, seq;
-	uint32_t queue, pad;
+	uint32_t channel, pad;
 };
 
 struct chan_credit_msg { /* AM_CREDIT */
 	uint64_t comm;
 	uint64_t consumed;
-	uint32_t queue, pad;
+	uint32_t channel, pad;
 };
 
 struct chan_ready_msg { /* AM_READY; the keys of the buffers follow as data */
@@ -27,13 +27,13 @@ struct chan_ready_msg { /* AM_READY; the keys of the buffers follow as data */
 	uint64_t call, hash;
 	uint64_t where[MBOX_BUFS];
 	uint32_t key_len[MBOX_BUFS];
-	uint32_t queue;
+	uint32_t channel;
 };
 
 struct chan_placing_msg { /* AM_PLACING: a question */
 	uint64_t token;
 	uint64_t comm;
-	uint32_t queue, pad;
+	uint32_t channel, pad;
 };
 
 _Static_assert(sizeof(struct chan_ready_msg) <= AM_HDR_MAX, "fits a message's header");
@@ -110,9 +110,9 @@ box_make(struct boxes *t, const struct box_key *key)
 }
 
 static struct box *
-box_find_locked(struct boxes *t, uint64_t comm, int rank, unsigned queue, bool make)
+box_find_locked(struct boxes *t, uint64_t comm, int rank, unsigned channel, bool make)
 {
-	const struct box_key key = { .comm = comm, .rank = (uint32_t)rank, .queue = queue };
+	const struct box_key key = { .comm = comm, .rank = (uint32_t)rank, .channel = channel };
 	struct box *b;
 
 	HASH_FIND(hh, t->head, &key, sizeof(key), b);
@@ -120,12 +120,12 @@ box_find_locked(struct boxes *t, uint64_t comm, int rank, unsigned queue, bool m
 }
 
 struct box *
-box_find(oriel_ctx *ctx, uint64_t comm, int rank, unsigned queue, bool make)
+box_find(oriel_ctx *ctx, uint64_t comm, int rank, unsigned channel, bool make)
 {
 	struct box *b;
 
 	pthread_mutex_lock(&ctx->boxes->lock);
-	b = box_find_locked(ctx->boxes, comm, rank, queue, make);
+	b = box_find_locked(ctx->boxes, comm, rank, channel, make);
 	pthread_mutex_unlock(&ctx->boxes->lock);
 	return b;
 }
@@ -167,14 +167,14 @@ chan_on_message(oriel_ctx *ctx, const struct am_msg *m)
 	}
 	memcpy(&h, m->hdr, sizeof(h));
 	w = wire_unpack(h.meta);
-	if (h.queue >= MBOX_QUEUES || !wire_sane(w) || w.len != m->len) {
+	if (h.channel >= MBOX_CHANNELS || !wire_sane(w) || w.len != m->len) {
 		bad_sender(m, "line");
 		return;
 	}
 	if (table_get(ctx->boxes->ended, h.comm))
 		return;
 	pthread_mutex_lock(&ctx->boxes->lock);
-	b = box_find_locked(ctx->boxes, h.comm, m->from->rank, h.queue, true);
+	b = box_find_locked(ctx->boxes, h.comm, m->from->rank, h.channel, true);
 	good = b && deposit(b, &h, w, m->data);
 	pthread_mutex_unlock(&ctx->boxes->lock);
 	if (!b)
@@ -197,7 +197,7 @@ chan_on_credit(oriel_ctx *ctx, const struct am_msg *m)
 	}
 	memcpy(&h, m->hdr, sizeof(h));
 	pthread_mutex_lock(&ctx->boxes->lock);
-	b = box_find_locked(ctx->boxes, h.comm, m->from->rank, h.queue, false);
+	b = box_find_locked(ctx->boxes, h.comm, m->from->rank, h.channel, false);
 	if (b)
 		store_release(&b->mbox.credit.consumed, h.consumed);
 	pthread_mutex_unlock(&ctx->boxes->lock);
@@ -217,7 +217,7 @@ ready_sane(const struct am_msg *m, struct chan_ready_msg *h)
 			return false;
 		keys += h->key_len[i];
 	}
-	return h->queue < MBOX_QUEUES && keys == m->len;
+	return h->channel < MBOX_CHANNELS && keys == m->len;
 }
 
 void
@@ -234,7 +234,7 @@ chan_on_ready(oriel_ctx *ctx, const struct am_msg *m)
 	if (table_get(ctx->boxes->ended, h.comm))
 		return;
 	pthread_mutex_lock(&ctx->boxes->lock);
-	b = box_find_locked(ctx->boxes, h.comm, m->from->rank, h.queue, true);
+	b = box_find_locked(ctx->boxes, h.comm, m->from->rank, h.channel, true);
 	for (int i = 0; b && i < MBOX_BUFS; i++) {
 		b->mbox.ready.buf[i].where = h.where[i];
 		b->key_len[i] = h.key_len[i];
@@ -255,7 +255,7 @@ int
 chan_send(struct chan *c, uint64_t meta, uint64_t seq, const void *data, size_t len)
 {
 	const struct chan_line_msg h = {
-		.comm = c->comm->id, .meta = meta, .seq = seq, .queue = c->queue
+		.comm = c->comm->id, .meta = meta, .seq = seq, .channel = c->channel
 	};
 
 	return am_send(c->peer, AM_CHAN, &h, sizeof(h), data, len);
@@ -266,7 +266,7 @@ chan_credit(struct chan *c)
 {
 	const struct chan_credit_msg h = { .comm = c->comm->id,
 		                           .consumed = c->seen,
-		                           .queue = c->queue };
+		                           .channel = c->channel };
 
 	c->credited = c->seen;
 	if (c->box)
@@ -302,7 +302,7 @@ chan_ready(struct chan *c, char *const base[MBOX_BUFS], const size_t size[MBOX_B
            uint64_t hash)
 {
 	struct chan_ready_msg h = {
-		.comm = c->comm->id, .call = call, .hash = hash, .queue = c->queue
+		.comm = c->comm->id, .call = call, .hash = hash, .channel = c->channel
 	};
 	char keys[MBOX_BUFS * UCX_KEY_MAX];
 	size_t used = 0, len;
@@ -342,7 +342,7 @@ chan_on_placing(oriel_ctx *ctx, const struct am_msg *m)
 	memcpy(&h, m->hdr, sizeof(h));
 	fence_full();
 	pthread_mutex_lock(&ctx->boxes->lock);
-	b = box_find_locked(ctx->boxes, h.comm, m->from->rank, h.queue, false);
+	b = box_find_locked(ctx->boxes, h.comm, m->from->rank, h.channel, false);
 	if (b)
 		call = load_acquire(&b->placing);
 	pthread_mutex_unlock(&ctx->boxes->lock);
@@ -352,7 +352,7 @@ chan_on_placing(oriel_ctx *ctx, const struct am_msg *m)
 static bool
 ask_left_alone(struct chan *c, uint64_t call, uint64_t deadline)
 {
-	struct chan_placing_msg h = { .comm = c->comm->id, .queue = c->queue };
+	struct chan_placing_msg h = { .comm = c->comm->id, .channel = c->channel };
 	uint64_t answer = call;
 	size_t len = sizeof(answer);
 	int rc;

@@ -16,7 +16,7 @@ struct box {
 	struct box_key {
 		uint64_t comm;
 		uint32_t rank; /* world */
-		uint32_t queue;
+		uint32_t channel;
 	} key;
 	UT_hash_handle hh;
 	uint64_t came;    /* lines, ever; the handlers' */
@@ -28,6 +28,6 @@ struct box {
 };
 
 /* make false: NULL if there is none. make true: NULL if there is no memory. */
-struct box *box_find(oriel_ctx *ctx, uint64_t comm, int rank, unsigned queue, bool make);
+struct box *box_find(oriel_ctx *ctx, uint64_t comm, int rank, unsigned channel, bool make);
 
 #endif

@@ -16,11 +16,11 @@ plan_state_make(oriel_comm *comm)
 
 	if (!s)
 		return fail(ORIEL_ENOMEM, "no memory for a communicator's plans");
-	if (comm->size > INT32_MAX / MBOX_QUEUES) {
+	if (comm->size > INT32_MAX / MBOX_CHANNELS) {
 		rc = fail(ORIEL_ELIMIT, "a communicator of %d ranks", comm->size);
 		goto free_state;
 	}
-	rc = dir_init(&s->chans, comm->size * MBOX_QUEUES);
+	rc = dir_init(&s->chans, comm->size * MBOX_CHANNELS);
 	if (rc)
 		goto free_state;
 	s->eager = (size_t)comm->ctx->knobs.v.eager_max;
@@ -78,7 +78,7 @@ bind_chans(oriel_comm *comm, struct plan_state *s, struct instance *inst)
 	const struct plan *plan = inst->plan;
 
 	for (uint32_t e = 0; e < plan->n_edges; e++) {
-		int slot = plan->edges[e].rank * MBOX_QUEUES + (int)plan->edges[e].queue;
+		int slot = plan->edges[e].rank * MBOX_CHANNELS + (int)plan->edges[e].queue;
 		struct chan *c = dir_get(&s->chans, slot);
 		int rc;
 
@@ -98,14 +98,15 @@ bind_chans(oriel_comm *comm, struct plan_state *s, struct instance *inst)
 }
 
 static int
-instance_make(oriel_comm *comm, const struct program *program, int arg, struct instance **out)
+instance_make(oriel_comm *comm, const struct program *program, const struct shape *shape,
+              struct instance **out)
 {
 	struct instance *inst = calloc(1, sizeof(*inst));
 	int rc;
 
 	if (!inst)
 		return fail(ORIEL_ENOMEM, "no memory for a plan of %s", program->name);
-	rc = plan_build(program, arg, comm->rank, comm->size, &inst->plan);
+	rc = plan_build(program, shape, comm->rank, &inst->plan);
 	if (rc)
 		goto free_inst;
 	inst->launch.chan = calloc(inst->plan->n_edges + 1, sizeof(struct chan *));
@@ -148,19 +149,20 @@ trim(struct plan_state *s)
 }
 
 int
-instance_search(oriel_comm *comm, const struct program *program, int arg, struct instance **out)
+instance_search(oriel_comm *comm, const struct program *program, const struct shape *shape,
+                struct instance **out)
 {
 	struct plan_state *s = comm->plan;
 	struct instance **at = &s->cache, *inst;
 	int rc;
 
-	while (*at && !instance_is_of(*at, program, arg))
+	while (*at && !instance_is_of(*at, program, shape))
 		at = &(*at)->next;
 	inst = *at;
 	if (inst) {
 		*at = inst->next;
 	} else {
-		rc = instance_make(comm, program, arg, &inst);
+		rc = instance_make(comm, program, shape, &inst);
 		if (rc)
 			return rc;
 		s->bytes += inst->bytes;

@@ -36,7 +36,7 @@ counters(oriel_ctx *ctx, int world_rank)
 static int
 use_box(struct chan *c)
 {
-	c->box = box_find(c->comm->ctx, c->comm->id, c->peer->rank, c->queue, true);
+	c->box = box_find(c->comm->ctx, c->comm->id, c->peer->rank, c->channel, true);
 	if (!c->box)
 		return fail(ORIEL_ENOMEM, "no memory for a mailbox for rank %d", c->peer->rank);
 	c->in = &c->box->mbox;
@@ -44,7 +44,7 @@ use_box(struct chan *c)
 }
 
 int
-chan_make(oriel_comm *comm, int rank, unsigned queue, struct chan **out)
+chan_make(oriel_comm *comm, int rank, unsigned channel, struct chan **out)
 {
 	struct chan *c = calloc(1, sizeof(*c));
 	int rc;
@@ -53,12 +53,12 @@ chan_make(oriel_comm *comm, int rank, unsigned queue, struct chan **out)
 		return fail(ORIEL_ENOMEM, "no memory for a channel");
 	c->comm = comm;
 	c->rank = rank;
-	c->queue = queue;
+	c->channel = channel;
 	rc = comm_peer(comm, rank, &c->peer);
 	if (rc)
 		goto free_chan;
 	if (c->peer->ctl && comm->boxes)
-		c->in = &comm->boxes[(size_t)c->peer->local * MBOX_QUEUES + queue];
+		c->in = &comm->boxes[(size_t)c->peer->local * MBOX_CHANNELS + channel];
 	else
 		rc = use_box(c);
 	if (rc)
@@ -87,7 +87,7 @@ chan_adopt(struct chan *c)
 
 	if (c->heard || c->box)
 		return;
-	b = box_find(c->comm->ctx, c->comm->id, c->peer->rank, c->queue, false);
+	b = box_find(c->comm->ctx, c->comm->id, c->peer->rank, c->channel, false);
 	if (b) {
 		c->box = b;
 		c->in = &b->mbox;
@@ -152,7 +152,7 @@ chan_connect(struct chan *c)
 		return 0;
 	}
 	rc = peer_map(c->peer, rec.boxes_slab - 1,
-	              rec.boxes_off + ((size_t)comm->ctx->my_local * MBOX_QUEUES + c->queue) *
+	              rec.boxes_off + ((size_t)comm->ctx->my_local * MBOX_CHANNELS + c->channel) *
 	                                      sizeof(struct mbox),
 	              sizeof(struct mbox), &box);
 	if (rc)

@@ -1,5 +1,5 @@
 /*
- * chan.h - channels: (communicator, peer, queue), both directions, made on first
+ * chan.h - channels: (communicator, peer, channel number), both directions, made on first
  * contact and kept with the communicator.
  *
  * Out: the peer's mailbox for this rank, found through the peer's record of the
@@ -43,12 +43,12 @@ struct chan {
 	oriel_comm *comm;
 	struct peer *peer;
 	int rank; /* peer's in comm */
-	unsigned queue;
+	unsigned channel;
 	struct recorder_peer uncounted; /* what rec points to when the recorder is full */
 };
 
 /* Makes the part that needs nothing of the peer. */
-int chan_make(oriel_comm *comm, int rank, unsigned queue, struct chan **out);
+int chan_make(oriel_comm *comm, int rank, unsigned channel, struct chan **out);
 void chan_free(struct chan *c);
 /* Can be connected now: the peer has made the communicator, or is reached by messages. */
 bool chan_reachable(struct chan *c);

@@ -9,6 +9,8 @@
  */
 #include "plan/message.h"
 
+#include "coll/reduce.h"
+
 #define SPIN_ROUNDS 1000 /* looks at the awaited word between looks at everything else */
 #define SPIN_TIMES 16    /* of those, before ctx_wait takes over */
 
@@ -76,28 +78,45 @@ flush_sources(struct launch *l)
 	return first;
 }
 
-/* Between two buffers of this rank, piece by piece where one of them wraps. */
+/* Bytes of n blocks from block i on that lie together, at most left. */
+static inline size_t
+together(const struct launch *l, unsigned buf, size_t off, size_t left)
+{
+	return left < l->size[buf] - off ? left : l->size[buf] - off;
+}
+
+/* Between buffers of this rank, piece by piece where one of them wraps. */
 static void
 run_local(struct launch *l, const struct op *op)
 {
 	size_t from = op->j * l->block, to = op->i * l->block, left = op->n * l->block;
-	size_t src_size = l->size[op->src], dst_size = l->size[op->dst];
+	size_t with = op->kind == OP_REDUCE ? op->k * l->block : 0;
+	const struct reducer *r = l->binding->reduce;
 
 	while (left) {
-		size_t n = left;
+		size_t n = together(l, op->src, from, together(l, op->dst, to, left));
 
-		if (n > src_size - from)
-			n = src_size - from;
-		if (n > dst_size - to)
-			n = dst_size - to;
-		if (op->kind == OP_COPY)
+		if (op->kind == OP_COPY) {
 			memmove(l->base[op->dst] + to, l->base[op->src] + from, n);
-		else
-			l->binding->reduce(l->base[op->dst] + to, l->base[op->src] + from, n);
-		from = wrapped(from + n, src_size);
-		to = wrapped(to + n, dst_size);
+		} else {
+			n = together(l, op->src2, with, n);
+			r->pair(r, l->base[op->dst] + to, l->base[op->src] + from,
+			        l->base[op->src2] + with, n / r->elem);
+			with = wrapped(with + n, l->size[op->src2]);
+		}
+		from = wrapped(from + n, l->size[op->src]);
+		to = wrapped(to + n, l->size[op->dst]);
 		left -= n;
 	}
+}
+
+static void
+run_fold(struct launch *l, const struct op *op)
+{
+	const struct reducer *r = l->binding->reduce;
+
+	r->fold(r, l->base[op->dst] + op->i * l->block, l->base[op->src] + op->j * l->block,
+	        l->block, (int)op->n, l->block / r->elem);
 }
 
 /* cur moves on when the op is through. */
@@ -121,6 +140,9 @@ run_here(struct launch *l, const struct op *op)
 	case OP_COPY:
 	case OP_REDUCE:
 		run_local(l, op);
+		return 0;
+	case OP_FOLD:
+		run_fold(l, op);
 		return 0;
 	case OP_CALL:
 		return op->fn(l->binding->arg, (int)op->i, (int)op->n);

@@ -142,14 +142,15 @@ fail_unmade(oriel_comm *comm, int rc)
 }
 
 int
-plan_run(oriel_comm *comm, const struct program *program, int arg, const struct binding *b)
+plan_run(oriel_comm *comm, const struct program *program, const struct shape *shape,
+         const struct binding *b)
 {
 	struct instance *inst;
 	struct launch *l;
 	uint64_t call = ++comm->n_calls;
 	int rc;
 
-	rc = instance_get(comm, program, arg, &inst);
+	rc = instance_get(comm, program, shape, &inst);
 	if (unlikely(rc))
 		return fail_unmade(comm, rc);
 	l = &inst->launch;

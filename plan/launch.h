@@ -60,13 +60,13 @@ _Static_assert(sizeof(((struct instance *)0)->name) == sizeof(((struct recorder_
                "the name can be stored word by word");
 
 struct plan_state {
-	struct peer_dir chans; /* rank * MBOX_QUEUES + queue */
+	struct peer_dir chans; /* rank * MBOX_CHANNELS + channel */
 	struct instance *cache;
 	size_t bytes;
 	size_t eager;   /* messages up to so long go through lines and scratch */
 	struct choice { /* coll/: the algorithms of this communicator, up to a size and above it */
 		const struct program *small, *large;
-		int small_arg, large_arg;
+		struct shape small_shape, large_shape;
 		size_t small_max; /* bytes of a block */
 		bool made;
 	} allgather;
@@ -74,14 +74,18 @@ struct plan_state {
 
 /* plan/cache.c */
 int plan_state_make(oriel_comm *comm);
-int instance_search(oriel_comm *comm, const struct program *program, int arg,
+int instance_search(oriel_comm *comm, const struct program *program, const struct shape *shape,
                     struct instance **out);
 int instance_shape(struct launch *l, size_t block);
 
 static inline bool
-instance_is_of(const struct instance *inst, const struct program *program, int arg)
+instance_is_of(const struct instance *inst, const struct program *program,
+               const struct shape *shape)
 {
-	return inst->plan->program == program && inst->plan->arg == arg;
+	const struct shape *s = &inst->plan->shape;
+
+	return inst->plan->program == program && s->arg == shape->arg && s->root == shape->root &&
+	       s->node == shape->node;
 }
 
 /* comm->plan, made if it is not there. */
@@ -96,7 +100,8 @@ plan_state_get(oriel_comm *comm, struct plan_state **out)
 
 /* The plan of this rank with its channels, built or from the cache; becomes the first one. */
 static inline int
-instance_get(oriel_comm *comm, const struct program *program, int arg, struct instance **out)
+instance_get(oriel_comm *comm, const struct program *program, const struct shape *shape,
+             struct instance **out)
 {
 	struct plan_state *s;
 	int rc = plan_state_get(comm, &s);
@@ -104,9 +109,9 @@ instance_get(oriel_comm *comm, const struct program *program, int arg, struct in
 	if (unlikely(rc))
 		return rc;
 	*out = s->cache;
-	if (likely(*out && instance_is_of(*out, program, arg)))
+	if (likely(*out && instance_is_of(*out, program, shape)))
 		return 0;
-	return instance_search(comm, program, arg, out);
+	return instance_search(comm, program, shape, out);
 }
 
 /* Runs the ops of all queues. launch->culprit is set where it is known. */

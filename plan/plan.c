@@ -105,7 +105,7 @@ mod(int a, int n)
 static bool
 find_edge(struct plan *plan, int peer, unsigned ch, uint32_t *edge)
 {
-	int rank = mod(peer, plan->size);
+	int rank = mod(peer, plan->shape.size);
 
 	if (rank == plan->rank) {
 		plan_error(plan, ORIEL_EINVAL, "rank %d talks to itself; use copy", rank);
@@ -219,22 +219,44 @@ plan_wait(struct queue *q, int peer, int ch)
 		e->expect = op->n;
 }
 
-void
-plan_local(struct queue *q, enum op_kind kind, enum plan_buf dst, int i, enum plan_buf src, int j,
-           int n)
+static struct op *
+append_local(struct queue *q, enum op_kind kind, enum plan_buf dst, int i, int n_dst,
+             enum plan_buf src, int j, int n)
 {
-	struct op *op;
+	struct op *op = n ? append(q, kind) : NULL;
 
-	if (n == 0)
-		return;
-	op = append(q, kind);
 	if (!op)
-		return;
+		return NULL;
 	op->dst = (uint8_t)dst;
 	op->src = (uint8_t)src;
-	op->i = block_of(q->plan, dst, i, n);
+	op->i = block_of(q->plan, dst, i, n_dst);
 	op->j = block_of(q->plan, src, j, n);
 	op->n = (uint32_t)n;
+	return op;
+}
+
+void
+plan_copy(struct queue *q, enum plan_buf dst, int i, enum plan_buf src, int j, int n)
+{
+	append_local(q, OP_COPY, dst, i, n, src, j, n);
+}
+
+void
+plan_reduce(struct queue *q, enum plan_buf dst, int i, enum plan_buf a, int j, enum plan_buf b,
+            int k, int n)
+{
+	struct op *op = append_local(q, OP_REDUCE, dst, i, n, a, j, n);
+
+	if (!op)
+		return;
+	op->src2 = (uint8_t)b;
+	op->k = block_of(q->plan, b, k, n);
+}
+
+void
+plan_fold(struct queue *q, enum plan_buf dst, int i, enum plan_buf src, int j, int n)
+{
+	append_local(q, OP_FOLD, dst, i, 1, src, j, n);
 }
 
 void
@@ -256,49 +278,59 @@ plan_flush(struct queue *q)
 }
 
 uint32_t
-plan_count(enum plan_blocks blocks, int size)
+blocks_one(const struct shape *shape)
+{
+	(void)shape;
+	return 1;
+}
+
+uint32_t
+blocks_two(const struct shape *shape)
+{
+	(void)shape;
+	return 2;
+}
+
+uint32_t
+blocks_ranks(const struct shape *shape)
+{
+	return (uint32_t)shape->size;
+}
+
+uint32_t
+blocks_log2(const struct shape *shape)
 {
 	uint32_t log2 = 0;
 
-	switch (blocks) {
-	case BLOCKS_NONE:
-		return 0;
-	case BLOCKS_ONE:
-		return 1;
-	case BLOCKS_RANKS:
-		return (uint32_t)size;
-	case BLOCKS_LOG2:
-		while (log2 < 31 && 1 << log2 < size)
-			log2++;
-		return log2;
-	}
-	return 0;
+	while (log2 < 31 && 1 << log2 < shape->size)
+		log2++;
+	return log2;
 }
 
 /* What every rank's part has in common, and nothing else. */
 static uint64_t
 hash_identity(const struct plan *plan)
 {
-	const uint64_t numbers[] = { (uint64_t)plan->arg,     (uint64_t)plan->size,
-		                     plan->program->n_queues, plan->count[IN],
-		                     plan->count[OUT],        plan->count[TMP] };
+	const uint64_t numbers[] = { (uint64_t)plan->shape.arg,  (uint64_t)plan->shape.size,
+		                     (uint64_t)plan->shape.node, (uint64_t)plan->shape.root,
+		                     plan->program->n_queues,    plan->count[IN],
+		                     plan->count[OUT],           plan->count[TMP] };
 	uint64_t h = hash_bytes(0, plan->program->name, strlen(plan->program->name));
 
 	return hash_bytes(h, numbers, sizeof(numbers));
 }
 
 static int
-start(struct plan *plan, const struct program *program, int arg, int rank, int size)
+start(struct plan *plan, const struct program *program, const struct shape *shape, int rank)
 {
 	plan->program = program;
-	plan->arg = arg;
+	plan->shape = *shape;
 	plan->rank = rank;
-	plan->size = size;
 	if (program->n_queues < 1 || program->n_queues > MBOX_QUEUES)
 		return fail(ORIEL_EINVAL, "%s wants %u queues, 1 to %d exist", program->name,
 		            program->n_queues, MBOX_QUEUES);
 	for (int b = 0; b < MBOX_BUFS; b++) {
-		plan->count[b] = plan_count(program->buf[b].blocks, size);
+		plan->count[b] = program->buf[b].blocks ? program->buf[b].blocks(shape) : 0;
 		if (plan->count[b] >= WIRE_MAX_BLOCKS)
 			return fail(ORIEL_ELIMIT, "%s: %u blocks, a message names at most %u",
 			            program->name, plan->count[b], WIRE_MAX_BLOCKS);
@@ -308,7 +340,7 @@ start(struct plan *plan, const struct program *program, int arg, int rank, int s
 }
 
 int
-plan_build(const struct program *program, int arg, int rank, int size, struct plan **out)
+plan_build(const struct program *program, const struct shape *shape, int rank, struct plan **out)
 {
 	struct plan *plan = calloc(1, sizeof(*plan));
 	struct queue q[MBOX_QUEUES];
@@ -316,18 +348,23 @@ plan_build(const struct program *program, int arg, int rank, int size, struct pl
 
 	if (!plan)
 		return fail(ORIEL_ENOMEM, "no memory for a plan of %s", program->name);
-	rc = start(plan, program, arg, rank, size);
+	rc = start(plan, program, shape, rank);
 	if (rc)
 		goto free_plan;
 	for (unsigned k = 0; k < MBOX_QUEUES; k++)
-		q[k] = (struct queue){ .rank = rank, .size = size, .number = k, .plan = plan };
-	program->build(q, arg);
+		q[k] = (struct queue){ .rank = rank,
+			               .size = shape->size,
+			               .node = shape->node,
+			               .root = shape->root,
+			               .number = k,
+			               .plan = plan };
+	program->build(q, shape->arg);
 	free(plan->index);
 	plan->index = NULL;
 	plan->n_index = 0;
 	rc = plan->error;
 	if (rc) {
-		fail(rc, "%s for rank %d of %d: %s", program->name, rank, size, plan->why);
+		fail(rc, "%s for rank %d of %d: %s", program->name, rank, shape->size, plan->why);
 		goto free_plan;
 	}
 	*out = plan;
@@ -364,8 +401,7 @@ static void
 dump_op(const struct plan *plan, const struct op *op, char *text, size_t cap)
 {
 	static const char *const buf[] = { "in", "out", "tmp" };
-	static const char *const local[] = { [OP_COPY] = "copy", [OP_REDUCE] = "reduce" };
-	const struct edge *e = plan->n_edges ? &plan->edges[op->edge] : NULL;
+	const struct edge *e = op->kind <= OP_WAIT ? &plan->edges[op->edge] : NULL;
 
 	switch ((enum op_kind)op->kind) {
 	case OP_PUT:
@@ -380,9 +416,16 @@ dump_op(const struct plan *plan, const struct op *op, char *text, size_t cap)
 		snprintf(text, cap, "wait for batch %u of %d queue %u", op->n, e->rank, e->queue);
 		return;
 	case OP_COPY:
+		snprintf(text, cap, "copy %s[%u] = %s[%u], %u blocks", buf[op->dst], op->i,
+		         buf[op->src], op->j, op->n);
+		return;
 	case OP_REDUCE:
-		snprintf(text, cap, "%s %s[%u], %s[%u], %u blocks", local[op->kind], buf[op->dst],
-		         op->i, buf[op->src], op->j, op->n);
+		snprintf(text, cap, "reduce %s[%u] = %s[%u] op %s[%u], %u blocks", buf[op->dst],
+		         op->i, buf[op->src], op->j, buf[op->src2], op->k, op->n);
+		return;
+	case OP_FOLD:
+		snprintf(text, cap, "fold %s[%u] = all of %s[%u], %u blocks", buf[op->dst], op->i,
+		         buf[op->src], op->j, op->n);
 		return;
 	case OP_CALL:
 		snprintf(text, cap, "call %d, %d", (int)op->i, (int)op->n);
@@ -400,7 +443,7 @@ plan_dump(const struct plan *plan, void (*line)(void *arg, const char *text), vo
 	char text[160], op[120];
 
 	snprintf(text, sizeof(text), "%s(%d) rank %d of %d, hash %016llx", plan->program->name,
-	         plan->arg, plan->rank, plan->size, (unsigned long long)plan->hash);
+	         plan->shape.arg, plan->rank, plan->shape.size, (unsigned long long)plan->hash);
 	line(arg, text);
 	for (unsigned k = 0; k < plan->program->n_queues; k++)
 		for (uint32_t o = 0; o < plan->queue[k].n; o++) {

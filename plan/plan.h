@@ -32,7 +32,8 @@ enum op_kind {
 	OP_SIGNAL,  /* a batch's end alone */
 	OP_WAIT,    /* until batch number n of the edge is here */
 	OP_COPY,
-	OP_REDUCE,
+	OP_REDUCE, /* dst = src op src2 */
+	OP_FOLD,   /* one block: dst = src[j] op src[j+1] op ... */
 	OP_CALL,
 	OP_FLUSH,
 	OP_KINDS
@@ -40,16 +41,17 @@ enum op_kind {
 
 /* status = call_fn(arg, i, n): arg is the launch's, i and n are the op's. */
 typedef int plan_call_fn(void *arg, int i, int n);
-/* dst = dst op src, over len bytes. */
-typedef void plan_reduce_fn(void *dst, const void *src, size_t len);
 
 struct op {
 	uint8_t kind;
-	uint8_t dst, src; /* enum plan_buf */
-	bool last;        /* put: closes its batch */
-	uint32_t edge;    /* in plan->edges */
-	uint32_t n;       /* blocks; wait: the batch's ordinal on its edge, from 1 */
-	uint32_t i, j;    /* first block of dst and src; call: its i */
+	uint8_t dst, src, src2; /* enum plan_buf */
+	bool last;              /* put: closes its batch */
+	union {
+		uint32_t edge; /* put, signal, wait: in plan->edges */
+		uint32_t k;    /* reduce: first block of src2 */
+	};
+	uint32_t n;    /* blocks; wait: the batch's ordinal on its edge, from 1; fold: terms */
+	uint32_t i, j; /* first block of dst and src; call: its i */
 	plan_call_fn *fn;
 };
 
@@ -61,24 +63,35 @@ struct edge { /* a channel that this rank's part uses: (peer, the sender's queue
 	uint32_t expect;             /* the most of them: what comes in one call */
 };
 
-enum plan_blocks { BLOCKS_NONE = 0, BLOCKS_ONE, BLOCKS_RANKS, BLOCKS_LOG2 };
+/* What all ranks' parts of a plan have in common, besides the program. */
+struct shape {
+	int size;
+	int node; /* every so many consecutive ranks are a node, size is a multiple; 0: not so */
+	int root; /* of a rooted collective, else 0 */
+	int arg;  /* what the table says, e.g. a radix */
+};
+
+/* How many blocks a buffer has. */
+typedef uint32_t plan_blocks_fn(const struct shape *shape);
+plan_blocks_fn blocks_one, blocks_two, blocks_ranks, blocks_log2;
 
 struct queue;
 
 struct program {
 	const char *name; /* "allgather/bruck" */
-	/* q: n_queues of them. arg: what the table says, e.g. a radix. */
+	/* q: n_queues of them. arg: shape's. */
 	void (*build)(struct queue *q, int arg);
 	unsigned n_queues;
 	struct program_buf {
-		enum plan_blocks blocks; /* one, one for each rank, or ceil(log2 ranks) */
+		plan_blocks_fn *blocks; /* NULL: none */
 		bool cyclic;
 	} buf[MBOX_BUFS];
 };
 
 struct plan {
 	const struct program *program;
-	int arg, rank, size;
+	struct shape shape;
+	int rank;
 	uint64_t hash; /* of what all ranks have in common */
 	uint32_t count[MBOX_BUFS];
 	struct plan_queue {
@@ -94,34 +107,36 @@ struct plan {
 };
 
 struct queue {
-	int rank, size;
+	int rank, size, node, root; /* of the shape */
 	unsigned number;
 	struct plan *plan;
 };
 
 /* Runs the program for one rank. *out is freed with plan_free. */
-int plan_build(const struct program *program, int arg, int rank, int size, struct plan **out);
+int plan_build(const struct program *program, const struct shape *shape, int rank,
+               struct plan **out);
 void plan_free(struct plan *plan);
 size_t plan_bytes(const struct plan *plan);
 /* One line an op, for people. */
 void plan_dump(const struct plan *plan, void (*line)(void *arg, const char *text), void *arg);
-/* How many blocks a buffer declared so has. */
-uint32_t plan_count(enum plan_blocks blocks, int size);
-
 /* What the verbs append. */
 void plan_put(struct queue *q, int peer, enum plan_buf dst, int i, enum plan_buf src, int j, int n);
 void plan_signal(struct queue *q, int peer);
 void plan_wait(struct queue *q, int peer, int ch);
-void plan_local(struct queue *q, enum op_kind kind, enum plan_buf dst, int i, enum plan_buf src,
-                int j, int n);
+void plan_copy(struct queue *q, enum plan_buf dst, int i, enum plan_buf src, int j, int n);
+void plan_reduce(struct queue *q, enum plan_buf dst, int i, enum plan_buf a, int j, enum plan_buf b,
+                 int k, int n);
+void plan_fold(struct queue *q, enum plan_buf dst, int i, enum plan_buf src, int j, int n);
 void plan_call(struct queue *q, plan_call_fn *fn, int i, int n);
 void plan_flush(struct queue *q);
+
+struct reducer; /* coll/reduce.h */
 
 /* What a launch binds to a plan. */
 struct binding {
 	void *buf[MBOX_BUFS];
 	size_t block; /* bytes */
-	plan_reduce_fn *reduce;
+	const struct reducer *reduce;
 	void *arg; /* of call */
 };
 
@@ -131,7 +146,7 @@ struct oriel_comm;
  * comm_call_begin and comm_call_end. On success the results are complete here and the buffers are
  * the caller's. On an error the communicator's failure word is set.
  */
-int plan_run(struct oriel_comm *comm, const struct program *program, int arg,
+int plan_run(struct oriel_comm *comm, const struct program *program, const struct shape *shape,
              const struct binding *binding);
 
 #endif

@@ -38,14 +38,23 @@ wait(struct queue *q, int peer, int ch)
 static inline void
 copy(struct queue *q, enum plan_buf dst, int i, enum plan_buf src, int j, int n)
 {
-	plan_local(q, OP_COPY, dst, i, src, j, n);
+	plan_copy(q, dst, i, src, j, n);
 }
 
-/* dst = dst op src, with the launch's op. */
+/* dst[i+t] = a[j+t] op b[k+t], t < n, with the launch's op; a is what comes from lower ranks. dst
+ * may be a or b. */
 static inline void
-reduce(struct queue *q, enum plan_buf dst, int i, enum plan_buf src, int j, int n)
+reduce(struct queue *q, enum plan_buf dst, int i, enum plan_buf a, int j, enum plan_buf b, int k,
+       int n)
 {
-	plan_local(q, OP_REDUCE, dst, i, src, j, n);
+	plan_reduce(q, dst, i, a, j, b, k, n);
+}
+
+/* dst[i] = src[j] op src[j+1] op ... op src[j+n-1]: one rounding at the end for short floats. */
+static inline void
+fold(struct queue *q, enum plan_buf dst, int i, enum plan_buf src, int j, int n)
+{
+	plan_fold(q, dst, i, src, j, n);
 }
 
 /* fn(the launch's arg, i, n); its status is the call's first error. */

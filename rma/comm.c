@@ -165,7 +165,7 @@ static int
 publish(oriel_comm *c)
 {
 	oriel_ctx *ctx = c->ctx;
-	size_t len = (size_t)ctx->boot.n_local * MBOX_QUEUES * sizeof(struct mbox), off;
+	size_t len = (size_t)ctx->boot.n_local * MBOX_CHANNELS * sizeof(struct mbox), off;
 	struct comm_rec *r = NULL;
 	unsigned slab;
 	void *p;

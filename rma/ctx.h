@@ -5,6 +5,7 @@
  * control slab, peers of the node, ucx, helper thread), ctx_destroy undoes it.
  *
  * Locks, by rank (a thread takes them in ascending order only):
+ *   0 ctx->task_lock  advancing tasks (rma/task.h)
  *   1 ctx->lock       tables of windows, communicators; first contacts
  *   2 ctx->progress   whoever drains rings and progresses UCX; taken with trylock
  *                     by waiters. Message handlers run under it.
@@ -97,6 +98,10 @@ struct oriel_ctx {
 	int wake_pipe[2];
 	void *helper_state;
 	uint32_t stop; /* the helper ends */
+
+	pthread_mutex_t task_lock; /* 0 */
+	struct task *tasks;        /* rma/task.h */
+	uint32_t n_tasks;
 
 	struct peer *failed_peers; /* chained by next_failed, newest first */
 	struct recorder *rec_out;

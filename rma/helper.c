@@ -9,6 +9,7 @@
 #include "rma/helper.h"
 
 #include "rma/am.h"
+#include "rma/task.h"
 #include "rma/doorbell.h"
 #include "rma/ucx.h"
 
@@ -205,6 +206,16 @@ sleep_armed(struct helper *h, uint64_t now)
 	}
 }
 
+/* Until a peer stores something for a task: such stores wake waiters, not poll(). */
+static void
+sleep_lightly(oriel_ctx *ctx)
+{
+	uint32_t seen = wake_prepare(&ctx->ctl->wake);
+
+	if (!anything_waits(ctx) && !tasks_turn(ctx))
+		wake_sleep(&ctx->ctl->wake, seen, NAP_MS * UINT64_C(1000000));
+}
+
 static void *
 helper_main(void *arg)
 {
@@ -222,10 +233,15 @@ helper_main(void *arg)
 			poll(h->fds, 1, NAP_MS);
 			if (h->fds[FD_PIPE].revents)
 				drain_pipe(ctx);
+			tasks_turn(ctx);
 			continue;
 		}
-		if (!ctx_progress(ctx))
-			sleep_armed(h, now);
+		if (!(ctx_progress(ctx) | tasks_turn(ctx))) {
+			if (load_relaxed(&ctx->n_tasks))
+				sleep_lightly(ctx);
+			else
+				sleep_armed(h, now);
+		}
 		/* Its own rounds do not count as somebody's. */
 		polled = load_relaxed(&ctx->poll_epoch);
 	}

@@ -3,7 +3,7 @@
  * order, with credits; tiny data travels in the signal's own cache line.
  *
  * A struct mbox lies in the receiver's memory, one for each (communicator,
- * sender, queue), and is written by that sender alone: directly where the
+ * sender, channel), and is written by that sender alone: directly where the
  * slab is mapped, else by the receiver's message handler on its behalf. Message
  * number m (from 0, for ever) uses slot m % MBOX_SLOTS. Its seq word is written
  * last and holds call << MBOX_STEP_BITS | step + 1, never reset. The step is the
@@ -39,6 +39,12 @@
 #define MBOX_STEP_BITS 20
 #define MBOX_BUFS 3
 #define MBOX_QUEUES 2 /* queues of a plan that may talk to one peer */
+#define MBOX_CALLS 4  /* calls of a communicator that may be under way; a power of two */
+/* Channels between two ranks of a communicator: one for each queue of each call under way, and one
+ * for send and receive. */
+#define MBOX_CHANNEL(call, queue) ((unsigned)((call) % MBOX_CALLS) * MBOX_QUEUES + (queue))
+#define MBOX_P2P (MBOX_CALLS * MBOX_QUEUES)
+#define MBOX_CHANNELS (MBOX_P2P + 1)
 
 struct mbox_line {
 	char data[MBOX_LINE_DATA];

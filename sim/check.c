@@ -50,6 +50,7 @@ struct sim {
 	struct flight *flight;
 	size_t n_flights, cap;
 	int rounds;
+	int64_t most, total; /* blocks that one rank, and all ranks, have put */
 	int error;
 };
 
@@ -74,8 +75,10 @@ static void __attribute__((format(printf, 2, 3))) wrong(struct sim *s, const cha
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	s->error = fail(ORIEL_EMISMATCH, "%s(%d), %d ranks, seed %" PRIu64 ": %s",
-	                c->row->program.name, c->arg, c->size, c->seed, text);
+	s->error =
+	        fail(ORIEL_EMISMATCH, "%s(%d), %d ranks, root %d, node %d%s, seed %" PRIu64 ": %s",
+	             c->row->program.name, c->shape.arg, c->shape.size, c->shape.root,
+	             c->shape.node, c->alias ? ", in place" : "", c->seed, text);
 }
 
 static void
@@ -97,18 +100,14 @@ fly(struct sim *s, const struct flight *f)
 
 /* A block of a rank's memory changes: no put may still have to read it. */
 static void
-write_block(struct sim *s, int rank, unsigned buf, uint32_t block, int64_t value, bool add)
+write_block(struct sim *s, int rank, unsigned buf, uint32_t block, int64_t value)
 {
 	struct rank *r = &s->rank[rank];
-	int64_t *at = &r->view.buf[buf][block];
 
 	if (r->unread[buf][block])
 		wrong(s, "block %u of buffer %u of rank %d changes before a put has read it", block,
 		      buf, rank);
-	if (add)
-		contracts[s->check->row->op].reduce(at, &value, sizeof(value));
-	else
-		*at = value;
+	r->view.buf[buf][block] = value;
 }
 
 static void
@@ -144,17 +143,41 @@ post(struct sim *s, int rank, unsigned queue, const struct op *op)
 	}
 }
 
+static int64_t
+value_of(const struct rank *r, unsigned buf, uint32_t block)
+{
+	return r->view.buf[buf][block % r->plan->count[buf]];
+}
+
+static int64_t
+combine(const struct sim *s, int64_t a, int64_t b)
+{
+	return contract_combine(s->check->row->op, s->check->row->unordered, a, b);
+}
+
 static void
 local(struct sim *s, int rank, const struct op *op)
 {
 	struct rank *r = &s->rank[rank];
 
 	for (uint32_t b = 0; b < op->n; b++) {
-		uint32_t i = (op->i + b) % r->plan->count[op->dst];
-		uint32_t j = (op->j + b) % r->plan->count[op->src];
+		int64_t value = value_of(r, op->src, op->j + b);
 
-		write_block(s, rank, op->dst, i, r->view.buf[op->src][j], op->kind == OP_REDUCE);
+		if (op->kind == OP_REDUCE)
+			value = combine(s, value, value_of(r, op->src2, op->k + b));
+		write_block(s, rank, op->dst, (op->i + b) % r->plan->count[op->dst], value);
 	}
+}
+
+static void
+fold(struct sim *s, int rank, const struct op *op)
+{
+	struct rank *r = &s->rank[rank];
+	int64_t value = value_of(r, op->src, op->j);
+
+	for (uint32_t b = 1; b < op->n; b++)
+		value = combine(s, value, value_of(r, op->src, op->j + b));
+	write_block(s, rank, op->dst, op->i, value);
 }
 
 /* One op of a queue; false if it has to wait. */
@@ -183,6 +206,9 @@ step(struct sim *s, int rank, unsigned queue)
 	case OP_REDUCE:
 		local(s, rank, op);
 		break;
+	case OP_FOLD:
+		fold(s, rank, op);
+		break;
 	case OP_FLUSH:
 		if (r->n_unread)
 			return false;
@@ -204,11 +230,11 @@ end_rank(struct sim *s, int rank)
 
 	r->ended = true;
 	s->live--;
-	if (!contracts[s->check->row->op].holds(&r->view, text, sizeof(text)))
+	if (!contract_holds(s->check->row->op, &r->view, text, sizeof(text)))
 		wrong(s, "rank %d at its end: %s", rank, text);
-	if (r->blocks != s->check->row->blocks(s->size, s->check->arg))
-		wrong(s, "rank %d has put %" PRId64 " blocks, its cost says %d", rank, r->blocks,
-		      s->check->row->blocks(s->size, s->check->arg));
+	s->total += r->blocks;
+	if (r->blocks > s->most)
+		s->most = r->blocks;
 	for (unsigned k = 0; k < MBOX_QUEUES; k++)
 		if (r->clock[k] > s->rounds)
 			s->rounds = r->clock[k];
@@ -249,7 +275,7 @@ arrive(struct sim *s, const struct flight *f)
 		wrong(s, "rank %d gets %s of rank %d after its end", f->to,
 		      f->is_signal ? "a signal" : "data", f->from);
 	if (!f->is_signal) {
-		write_block(s, f->to, f->dst, f->i, f->value, false);
+		write_block(s, f->to, f->dst, f->i, f->value);
 		out->pending[f->batch]--;
 		return;
 	}
@@ -299,7 +325,8 @@ move_flight(struct sim *s, size_t n)
 static void
 look_at_all(struct sim *s)
 {
-	int rounds = s->check->row->rounds(s->size, s->check->arg);
+	const struct coll_row *row = s->check->row;
+	const struct shape *shape = &s->check->shape;
 
 	for (int r = 0; r < s->size; r++)
 		for (uint32_t e = 0; e < s->rank[r].plan->n_edges; e++)
@@ -307,8 +334,14 @@ look_at_all(struct sim *s)
 				wrong(s, "rank %d got %u batches of rank %d and waited for %u", r,
 				      s->rank[r].side[e].came, s->rank[r].plan->edges[e].rank,
 				      s->rank[r].side[e].waited);
-	if (s->rounds != rounds)
-		wrong(s, "%d rounds, its cost says %d", s->rounds, rounds);
+	if (s->rounds != row->rounds(shape))
+		wrong(s, "%d rounds, its cost says %" PRId64, s->rounds, row->rounds(shape));
+	if (s->most != row->blocks(shape))
+		wrong(s, "a rank has put %" PRId64 " blocks, the cost says %" PRId64 " at most",
+		      s->most, row->blocks(shape));
+	if (s->total != row->total(shape))
+		wrong(s, "%" PRId64 " blocks were put, the cost says %" PRId64, s->total,
+		      row->total(shape));
 }
 
 static void
@@ -341,19 +374,42 @@ simulate(struct sim *s)
 		look_at_all(s);
 }
 
+/* IN and OUT become the same memory, the larger one's. */
+static bool
+alias(struct sim *s, struct rank *r)
+{
+	int larger = r->plan->count[OUT] > r->plan->count[IN] ? OUT : IN, other = IN + OUT - larger;
+
+	if (s->check->row->op != COLL_REDUCE_SCATTER && r->plan->count[IN] != r->plan->count[OUT]) {
+		wrong(s, "IN has %u blocks, OUT %u: not the same vector", r->plan->count[IN],
+		      r->plan->count[OUT]);
+		return false;
+	}
+	free(r->view.buf[other]);
+	free(r->unread[other]);
+	r->view.buf[other] = r->view.buf[larger];
+	r->unread[other] = r->unread[larger];
+	return true;
+}
+
 static bool
 make_rank(struct sim *s, int rank)
 {
 	struct rank *r = &s->rank[rank];
 	const struct check *c = s->check;
 
-	s->error = plan_build(&c->row->program, c->arg, rank, s->size, &r->plan);
+	s->error = plan_build(&c->row->program, &c->shape, rank, &r->plan);
 	if (s->error)
 		return false;
 	if (c->change)
 		c->change(r->plan, c->change_arg);
 	r->view = (struct contract_rank){
-		.rank = rank, .size = s->size, .count = r->plan->count, .entered = s->entered
+		.rank = rank,
+		.shape = &c->shape,
+		.alias = c->alias,
+		.unordered = c->row->unordered,
+		.count = r->plan->count,
+		.entered = s->entered,
 	};
 	for (int b = 0; b < MBOX_BUFS; b++) {
 		r->view.buf[b] = calloc(r->plan->count[b] + 1, sizeof(int64_t));
@@ -363,6 +419,8 @@ make_rank(struct sim *s, int rank)
 		for (uint32_t i = 0; i < r->plan->count[b]; i++)
 			r->view.buf[b][i] = GARBAGE;
 	}
+	if (c->alias && !alias(s, r))
+		return false;
 	r->side = calloc(r->plan->n_edges + 1, sizeof(*r->side));
 	for (uint32_t e = 0; r->side && e < r->plan->n_edges; e++) {
 		/* A change may have added a send; a batch each is the most. */
@@ -372,7 +430,7 @@ make_rank(struct sim *s, int rank)
 		if (!r->side[e].pending || !r->side[e].clock)
 			return false;
 	}
-	contracts[c->row->op].start(&r->view);
+	contract_start(c->row->op, &r->view);
 	return r->side != NULL;
 }
 
@@ -400,6 +458,8 @@ free_rank(struct rank *r)
 		free(r->side[e].clock);
 	}
 	free(r->side);
+	if (r->view.buf[IN] == r->view.buf[OUT])
+		r->view.buf[IN] = NULL, r->unread[IN] = NULL;
 	for (int b = 0; b < MBOX_BUFS; b++) {
 		free(r->view.buf[b]);
 		free(r->unread[b]);
@@ -412,8 +472,8 @@ check_run(const struct check *check)
 {
 	struct sim s = { .check = check,
 		         .random = check->seed * UINT64_C(1000003),
-		         .size = check->size,
-		         .live = check->size };
+		         .size = check->shape.size,
+		         .live = check->shape.size };
 	bool made = true;
 
 	s.rank = calloc((size_t)s.size, sizeof(*s.rank));

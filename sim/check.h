@@ -19,8 +19,8 @@
 
 struct check {
 	const struct coll_row *row;
-	int arg;
-	int size;
+	struct shape shape;
+	bool alias; /* in place, where that makes a difference */
 	uint64_t seed;
 	/* Called with each rank's plan before anything runs: for deliberate mistakes. May be NULL.
 	 */

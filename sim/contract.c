@@ -4,81 +4,179 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A rank's own value: nothing else looks like it. */
+#define PRIME UINT64_C(2147483647)
+
+/* Block number block of a rank's input: nothing else looks like it. Both halves are below PRIME. */
 static int64_t
-term(int rank)
+term(int rank, int block)
 {
-	return (int64_t)(hash_bytes(0, &rank, sizeof(rank)) >> 1);
+	const int key[2] = { rank, block };
+	uint64_t h = hash_bytes(0, key, sizeof(key));
+
+	return (int64_t)(((h >> 32) % (PRIME - 1) + 1) << 32 | (h & 0xffffffff) % PRIME);
 }
 
-static void
-start_nothing(struct contract_rank *r)
+int64_t
+contract_combine(enum coll_op op, bool unordered, int64_t a, int64_t b)
 {
-	(void)r;
+	uint64_t a1 = (uint64_t)a >> 32, a0 = (uint64_t)a & 0xffffffff;
+	uint64_t b1 = (uint64_t)b >> 32, b0 = (uint64_t)b & 0xffffffff;
+
+	if (op == COLL_AGREE)
+		return a < b ? a : b;
+	if (unordered)
+		return (int64_t)((uint64_t)a + (uint64_t)b);
+	/* x -> a1 x + a0 after x -> b1 x + b0 */
+	return (int64_t)(a1 * b1 % PRIME << 32 | (a1 * b0 + a0) % PRIME);
+}
+
+/* Of ranks 0 to n-1. */
+static int64_t
+combined(enum coll_op op, const struct contract_rank *r, int n, int block)
+{
+	int64_t all = term(0, block);
+
+	for (int k = 1; k < n; k++)
+		all = contract_combine(op, r->unordered, all, term(k, block));
+	return all;
 }
 
 static bool
-all_entered(const struct contract_rank *r, char *text, size_t cap)
+is_root(const struct contract_rank *r)
 {
-	for (int i = 0; i < r->size; i++)
+	return r->rank == r->shape->root;
+}
+
+bool
+contract_can_alias(enum coll_op op)
+{
+	return op == COLL_REDUCE || op == COLL_ALLREDUCE || op == COLL_REDUCE_SCATTER ||
+	       op == COLL_SCAN || op == COLL_EXSCAN;
+}
+
+/* Whether this rank's IN holds input. */
+static bool
+has_input(enum coll_op op, const struct contract_rank *r)
+{
+	switch (op) {
+	case COLL_SCATTER:
+		return is_root(r);
+	case COLL_ALLTOALL:
+	case COLL_GATHER:
+	case COLL_REDUCE:
+	case COLL_ALLREDUCE:
+	case COLL_REDUCE_SCATTER:
+	case COLL_SCAN:
+	case COLL_EXSCAN:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* What OUT's block holds before the program starts; false: garbage. */
+static bool
+before(enum coll_op op, const struct contract_rank *r, int block, int64_t *value)
+{
+	switch (op) {
+	case COLL_AGREE:
+		*value = term(r->rank, block);
+		return true;
+	case COLL_ALLGATHER:
+		*value = term(r->rank, 0);
+		return block == r->rank;
+	case COLL_ALLTOALL:
+		*value = term(r->rank, r->rank);
+		return block == r->rank;
+	case COLL_BCAST:
+		*value = term(r->rank, block);
+		return is_root(r);
+	case COLL_GATHER:
+		*value = term(r->rank, 0);
+		return is_root(r) && block == r->rank;
+	case COLL_SCATTER:
+		*value = term(r->rank, r->rank);
+		return is_root(r);
+	default:
+		return false;
+	}
+}
+
+/* What OUT's block must hold at the end; false: anything. */
+static bool
+after(enum coll_op op, const struct contract_rank *r, int block, int64_t *value)
+{
+	const int P = r->shape->size, root = r->shape->root;
+
+	switch (op) {
+	case COLL_AGREE:
+	case COLL_ALLREDUCE:
+		*value = combined(op, r, P, block);
+		return true;
+	case COLL_REDUCE:
+		*value = combined(op, r, P, block);
+		return is_root(r);
+	case COLL_REDUCE_SCATTER:
+		*value = combined(op, r, P, r->rank);
+		return block == 0;
+	case COLL_ALLGATHER:
+		*value = term(block, 0);
+		return true;
+	case COLL_ALLTOALL:
+		*value = term(block, r->rank);
+		return true;
+	case COLL_BCAST:
+		*value = term(root, block);
+		return true;
+	case COLL_GATHER:
+		*value = term(block, 0);
+		return is_root(r);
+	case COLL_SCATTER:
+		*value = term(root, r->rank);
+		return true;
+	case COLL_SCAN:
+		*value = combined(op, r, r->rank + 1, block);
+		return true;
+	case COLL_EXSCAN:
+		*value = combined(op, r, r->rank, block);
+		return r->rank > 0;
+	default:
+		return false;
+	}
+}
+
+void
+contract_start(enum coll_op op, struct contract_rank *r)
+{
+	int64_t value;
+
+	for (uint32_t i = 0; i < r->count[OUT]; i++)
+		if (before(op, r, (int)i, &value))
+			r->buf[OUT][i] = value;
+	for (uint32_t i = 0; has_input(op, r) && i < r->count[IN]; i++)
+		r->buf[IN][i] = term(r->rank, (int)i);
+}
+
+bool
+contract_holds(enum coll_op op, const struct contract_rank *r, char *text, size_t cap)
+{
+	int64_t value;
+
+	for (int i = 0; op == COLL_BARRIER && i < r->shape->size; i++)
 		if (!r->entered[i]) {
 			snprintf(text, cap, "rank %d has not entered", i);
 			return false;
 		}
-	return true;
-}
-
-static void
-start_gather(struct contract_rank *r)
-{
-	r->buf[OUT][r->rank] = term(r->rank);
-}
-
-static bool
-gathered(const struct contract_rank *r, char *text, size_t cap)
-{
-	for (int i = 0; i < r->size; i++)
-		if (r->buf[OUT][i] != term(i)) {
-			snprintf(text, cap, "OUT[%d] is %016" PRIx64 ", expected %016" PRIx64, i,
-			         r->buf[OUT][i], term(i));
+	for (uint32_t i = 0; i < r->count[OUT]; i++)
+		if (after(op, r, (int)i, &value) && r->buf[OUT][i] != value) {
+			snprintf(text, cap, "OUT[%u] is %016" PRIx64 ", expected %016" PRIx64, i,
+			         r->buf[OUT][i], value);
+			return false;
+		}
+	for (uint32_t i = 0; !r->alias && has_input(op, r) && i < r->count[IN]; i++)
+		if (r->buf[IN][i] != term(r->rank, (int)i)) {
+			snprintf(text, cap, "IN[%u] was changed", i);
 			return false;
 		}
 	return true;
 }
-
-static void
-least(void *dst, const void *src, size_t len)
-{
-	int64_t *d = dst;
-	const int64_t *s = src;
-
-	for (size_t i = 0; i < len / sizeof(*d); i++)
-		if (s[i] < d[i])
-			d[i] = s[i];
-}
-
-static void
-start_agree(struct contract_rank *r)
-{
-	r->buf[OUT][0] = term(r->rank);
-}
-
-static bool
-agreed(const struct contract_rank *r, char *text, size_t cap)
-{
-	int64_t all = term(0);
-
-	for (int i = 1; i < r->size; i++)
-		if (term(i) < all)
-			all = term(i);
-	if (r->buf[OUT][0] == all)
-		return true;
-	snprintf(text, cap, "OUT[0] is %016" PRIx64 ", expected %016" PRIx64, r->buf[OUT][0], all);
-	return false;
-}
-
-const struct contract contracts[COLL_OPS] = {
-	[COLL_BARRIER] = { start_nothing, all_entered, NULL },
-	[COLL_ALLGATHER] = { start_gather, gathered, NULL },
-	[COLL_AGREE] = { start_agree, agreed, least },
-};

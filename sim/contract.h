@@ -1,6 +1,6 @@
 /*
  * contract.h - what the collectives promise: how buffers look before, and what
- * must hold at a rank's own end.
+ * must hold at a rank's own end. A block is 8 bytes here.
  */
 #ifndef SIM_CONTRACT_H
 #define SIM_CONTRACT_H
@@ -8,19 +8,27 @@
 #include "coll/table.h"
 
 struct contract_rank { /* one rank's view */
-	int rank, size;
-	int64_t *buf[MBOX_BUFS]; /* blocks of 8 bytes */
+	int rank;
+	const struct shape *shape;
+	bool alias;              /* in place: IN is OUT, or its first block is */
+	bool unordered;          /* the row's: the op commutes */
+	int64_t *buf[MBOX_BUFS]; /* blocks */
 	const uint32_t *count;   /* blocks of each */
 	const bool *entered;     /* of all ranks: has begun */
 };
 
-struct contract {
-	void (*start)(struct contract_rank *r);
-	/* False: text says what is wrong. */
-	bool (*holds)(const struct contract_rank *r, char *text, size_t cap);
-	plan_reduce_fn *reduce; /* the op that the test binds */
-};
-
-extern const struct contract contracts[COLL_OPS];
+/* Fills the rank's buffers; they hold garbage before. */
+void contract_start(enum coll_op op, struct contract_rank *r);
+/* At the rank's end. False: text says what is wrong. */
+bool contract_holds(enum coll_op op, const struct contract_rank *r, char *text, size_t cap);
+/*
+ * The op that the test binds: a op b. Unordered: addition modulo 2^64, so that a
+ * term that is missing or comes twice shows; for agree, which may have terms
+ * twice, the minimum. Ordered: composition of affine maps modulo a prime, which
+ * is associative and does not commute.
+ */
+int64_t contract_combine(enum coll_op op, bool unordered, int64_t a, int64_t b);
+/* In place makes a difference for op. */
+bool contract_can_alias(enum coll_op op);
 
 #endif

@@ -6,9 +6,10 @@
 static struct plan *
 build(const struct program *p, int arg, int rank, int size)
 {
+	const struct shape shape = { .size = size, .arg = arg };
 	struct plan *plan = NULL;
 
-	cr_assert_eq(plan_build(p, arg, rank, size, &plan), 0, "%s", oriel_detail());
+	cr_assert_eq(plan_build(p, &shape, rank, &plan), 0, "%s", oriel_detail());
 	return plan;
 }
 
@@ -19,10 +20,11 @@ build_fails(void (*fn)(struct queue *q, int arg), int size)
 		"test",
 		fn,
 		1,
-		{ { BLOCKS_ONE, false }, { BLOCKS_RANKS, true }, { BLOCKS_LOG2, false } }
+		{ { blocks_one, false }, { blocks_ranks, true }, { blocks_log2, false } }
 	};
 	struct plan *plan = NULL;
-	int rc = plan_build(&p, 0, 0, size, &plan);
+	const struct shape shape = { .size = size };
+	int rc = plan_build(&p, &shape, 0, &plan);
 
 	cr_assert_null(plan);
 	return rc;
@@ -57,7 +59,7 @@ Test(plan, signal_travels_with_the_put_before_it)
 	} expected[] = { { OP_PUT, 1, true },    { OP_PUT, 1, false },   { OP_PUT, 2, false },
 		         { OP_SIGNAL, 1, true }, { OP_SIGNAL, 2, true }, { OP_SIGNAL, 1, true },
 		         { OP_SIGNAL, 1, true } };
-	const struct program p = { "merging", merging, 1, { [OUT] = { BLOCKS_RANKS, true } } };
+	const struct program p = { "merging", merging, 1, { [OUT] = { blocks_ranks, true } } };
 	struct plan *plan = build(&p, 0, 0, 4);
 
 	cr_assert_eq(plan->queue[0].n, ARRAY_SIZE(expected));
@@ -80,7 +82,7 @@ modulo(struct queue *q, int arg)
 
 Test(plan, ranks_and_cyclic_blocks_are_modulo)
 {
-	const struct program p = { "modulo", modulo, 1, { [OUT] = { BLOCKS_RANKS, true } } };
+	const struct program p = { "modulo", modulo, 1, { [OUT] = { blocks_ranks, true } } };
 	struct plan *plan = build(&p, 0, 0, 5);
 
 	cr_expect_eq(plan->edges[op(plan, 0)->edge].rank, 4);
@@ -197,7 +199,7 @@ Test(plan, many_edges_are_found_again)
 Test(plan, hash_names_what_ranks_have_in_common)
 {
 	const struct program a = { "a", star, 1, { { 0 } } }, b = { "b", star, 1, { { 0 } } };
-	const struct program c = { "a", star, 1, { [OUT] = { BLOCKS_ONE, false } } };
+	const struct program c = { "a", star, 1, { [OUT] = { blocks_one, false } } };
 	struct plan *p[] = { build(&a, 2, 0, 8), build(&a, 2, 5, 8), build(&a, 3, 0, 8),
 		             build(&a, 2, 0, 9), build(&b, 2, 0, 8), build(&c, 2, 0, 8) };
 
@@ -210,15 +212,18 @@ Test(plan, hash_names_what_ranks_have_in_common)
 
 Test(plan, counts)
 {
-	cr_expect_eq(plan_count(BLOCKS_NONE, 7), 0);
-	cr_expect_eq(plan_count(BLOCKS_ONE, 7), 1);
-	cr_expect_eq(plan_count(BLOCKS_RANKS, 7), 7);
-	cr_expect_eq(plan_count(BLOCKS_LOG2, 1), 0);
-	cr_expect_eq(plan_count(BLOCKS_LOG2, 2), 1);
-	cr_expect_eq(plan_count(BLOCKS_LOG2, 7), 3);
-	cr_expect_eq(plan_count(BLOCKS_LOG2, 8), 3);
-	cr_expect_eq(plan_count(BLOCKS_LOG2, 9), 4);
-	cr_expect_eq(plan_count(BLOCKS_LOG2, INT32_MAX), 31);
+	static const int log2[][2] = { { 1, 0 }, { 2, 1 }, { 7, 3 },
+		                       { 8, 3 }, { 9, 4 }, { INT32_MAX, 31 } };
+	const struct shape seven = { .size = 7 };
+
+	cr_expect_eq(blocks_one(&seven), 1);
+	cr_expect_eq(blocks_two(&seven), 2);
+	cr_expect_eq(blocks_ranks(&seven), 7);
+	for (size_t i = 0; i < ARRAY_SIZE(log2); i++) {
+		const struct shape shape = { .size = log2[i][0] };
+
+		cr_expect_eq(blocks_log2(&shape), (uint32_t)log2[i][1], "%d", shape.size);
+	}
 }
 
 static void
@@ -230,7 +235,7 @@ count_lines(void *arg, const char *text)
 
 Test(plan, dump_has_a_line_for_each_op)
 {
-	const struct program p = { "merging", merging, 1, { [OUT] = { BLOCKS_RANKS, true } } };
+	const struct program p = { "merging", merging, 1, { [OUT] = { blocks_ranks, true } } };
 	struct plan *plan = build(&p, 0, 0, 4);
 	int lines = 0;
 

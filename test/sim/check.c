@@ -4,6 +4,8 @@
  */
 #include "sim/check.h"
 
+#include "sim/contract.h"
+
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,23 +34,41 @@ most_arg(const struct coll_row *row, int size)
 }
 
 static void
-every_order(const struct coll_row *row, int size, uint64_t seeds)
+every_order(struct check c, uint64_t seeds)
 {
-	for (int arg = least_arg(row, size); arg <= most_arg(row, size); arg++)
+	for (int alias = 0; alias <= contract_can_alias(c.row->op); alias++)
 		for (uint64_t seed = 0; seed < seeds; seed++) {
-			struct check c = {
-				.row = row, .arg = arg, .size = size, .seed = base_seed() + seed
-			};
-
+			c.alias = alias;
+			c.seed = base_seed() + seed;
 			cr_assert_eq(check_run(&c), 0, "%s", oriel_detail());
 		}
+}
+
+/* Every argument, root and node shape that the row has for so many ranks. */
+static void
+every_shape(const struct coll_row *row, int size, uint64_t seeds)
+{
+	struct check c = { .row = row, .shape.size = size };
+	int roots = coll_kinds[row->op].rooted ? size : 1;
+
+	for (int arg = least_arg(row, size); arg <= most_arg(row, size); arg++)
+		for (int root = 0; root < roots; root += root && size > 9 ? size - 2 : 1)
+			for (int node = 0; node < size; node++) {
+				c.shape.arg = arg;
+				c.shape.root = root;
+				c.shape.node = node;
+				if (node && (size % node || node == 1 || !row->unfit))
+					continue;
+				if (!row->unfit || !row->unfit(&c.shape))
+					every_order(c, seeds);
+			}
 }
 
 Test(check, every_program_rank_count_and_argument)
 {
 	for (size_t i = 0; i < coll_rows; i++)
 		for (int size = 1; size <= MAX_RANKS; size++)
-			every_order(&coll_table[i], size, size <= 9 ? 20 : 1);
+			every_shape(&coll_table[i], size, size <= 9 ? 20 : 1);
 }
 
 /* ---- mistakes ---- */
@@ -201,7 +221,7 @@ send_too_early(struct plan *plan, uint32_t at)
 
 	if (at + 1 >= plan->queue[0].n || wait->kind != OP_WAIT || send->kind > OP_SIGNAL)
 		return false;
-	if (plan->program->build == allgather_bruck && !is_power(plan->size, plan->arg))
+	if (plan->program->build == allgather_bruck && !is_power(plan->shape.size, plan->shape.arg))
 		return false; /* The last round is cut short: its puts may not hold the news. */
 	copy = *wait;
 	*wait = *send;
@@ -240,8 +260,7 @@ find(const struct coll_row *row, int size, int arg, const struct mistake *m, uin
 	for (int seed = 0; seed < FIND_SEEDS; seed++) {
 		struct change change = { .mistake = m, .at = at };
 		struct check c = { .row = row,
-			           .arg = arg,
-			           .size = size,
+			           .shape = { .size = size, .arg = arg },
 			           .seed = base_seed() + (uint64_t)seed,
 			           .change = make_mistake,
 			           .change_arg = &change };
@@ -261,11 +280,13 @@ find(const struct coll_row *row, int size, int arg, const struct mistake *m, uin
 Test(check, every_mistake_is_found)
 {
 	static const int sizes[] = { 2, 4, 7, 8 };
+	static const char *const rows[] = { "barrier/dissemination", "agree/dissemination",
+		                            "allgather/bruck", "allgather/ring" };
 	int made = 0;
 
-	for (size_t i = 0; i < coll_rows; i++)
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
 		for (size_t s = 0; s < ARRAY_SIZE(sizes); s++) {
-			const struct coll_row *row = &coll_table[i];
+			const struct coll_row *row = coll_row_named(rows[i]);
 			int size = sizes[s];
 
 			for (int arg = least_arg(row, size); arg <= most_arg(row, size); arg++)

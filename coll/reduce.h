@@ -1,0 +1,41 @@
+/*
+ * reduce.h - types and operations: the functions that combine elements.
+ *
+ * A reducer is looked up once a call and does not change; everything in it may
+ * be used by several threads. Elements need not be aligned to their size.
+ *
+ * int8 to uint64, fp16, bf16, fp32, fp64, fp8 e4m3 and e5m2; sum, prod, min, max,
+ * avg, and, or, xor (the last three: integers), or a user's function. Sums,
+ * products and averages of fp16, bf16 and fp8 are computed in fp32 and rounded to
+ * nearest even when they are stored: once for a fold, whatever its number of
+ * terms, and once for each pair. Integers wrap. avg is a sum that finish divides;
+ * integers are divided towards zero. min and max of floats: a NaN wins.
+ */
+#ifndef COLL_REDUCE_H
+#define COLL_REDUCE_H
+
+#include "base/base.h"
+
+struct reducer;
+struct reducer {
+	size_t elem; /* bytes */
+	bool commutative;
+	/* dst[i] = a[i] op b[i], i < n elements; dst may be a or b, else nothing overlaps. */
+	void (*pair)(const struct reducer *r, void *dst, const void *a, const void *b, size_t n);
+	/* dst[i] = src[0][i] op src[1][i] op ... op src[terms-1][i], from the left; src[t] starts
+	 * t * stride bytes behind src. dst may be src[0] or, for one term, overlap nothing. */
+	void (*fold)(const struct reducer *r, void *dst, const void *src, size_t stride, int terms,
+	             size_t n);
+	/* Once, on the complete result of so many ranks; NULL: nothing to do. */
+	void (*finish)(const struct reducer *r, void *dst, size_t n, int ranks);
+	void *fn, *arg; /* the user's */
+};
+
+struct oriel_op;
+/* For type and op as the collectives take them. EINVAL: no such type or op, or they do not go
+ * together; EHANDLE: a user's op that is not live. what names the call. */
+int reduce_lookup(int type, const struct oriel_op *op, const char *what, struct reducer *out);
+/* Bytes of an element; 0: no such type. */
+size_t reduce_size(int type);
+
+#endif

@@ -1,0 +1,44 @@
+#include "rma/task.h"
+
+void
+task_add(oriel_ctx *ctx, struct task *t)
+{
+	struct task **end = &ctx->tasks;
+
+	while (*end)
+		end = &(*end)->next;
+	t->next = NULL;
+	t->at = end;
+	*end = t;
+	store_relaxed(&ctx->n_tasks, ctx->n_tasks + 1);
+}
+
+void
+task_remove(oriel_ctx *ctx, struct task *t)
+{
+	if (!t->at)
+		return;
+	*t->at = t->next;
+	if (t->next)
+		t->next->at = t->at;
+	t->at = NULL;
+	store_relaxed(&ctx->n_tasks, ctx->n_tasks - 1);
+}
+
+bool
+tasks_turn_slow(oriel_ctx *ctx)
+{
+	struct task *t, *next;
+	bool moved = false;
+
+	if (pthread_mutex_trylock(&ctx->task_lock))
+		return false;
+	for (t = ctx->tasks; t; t = next) {
+		next = t->next;
+		moved |= t->advance(t);
+	}
+	pthread_mutex_unlock(&ctx->task_lock);
+	if (moved)
+		wake_after_store(&ctx->ctl->wake);
+	return moved;
+}
