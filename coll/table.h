@@ -91,7 +91,20 @@ int coll_clip(const struct coll_row *row, int size, int arg);
 /* The programs. */
 void barrier_dissemination(struct queue *q, int arg);
 void agree_dissemination(struct queue *q, int arg);
-void allgather_ring(struct queue *q, int arg);
 void allgather_bruck(struct queue *q, int radix);
+void allgather_direct(struct queue *q, int arg);
+void allgather_doubling(struct queue *q, int near);
+void allgather_rails(struct queue *q, int width);
+void allgather_ring(struct queue *q, int arg);
+void alltoall_bruck(struct queue *q, int radix);
+void alltoall_direct(struct queue *q, int window);
+void alltoall_pairwise(struct queue *q, int arg);
+void bcast_binomial(struct queue *q, int arg);
+void bcast_chain(struct queue *q, int arg);
+void bcast_scatter_allgather(struct queue *q, int arg);
+void gather_binomial(struct queue *q, int arg);
+void gather_direct(struct queue *q, int arg);
+void scatter_binomial(struct queue *q, int arg);
+void scatter_direct(struct queue *q, int arg);
 
 #endif
