@@ -1,65 +1,10 @@
 #include "coll/table.h"
 
+#include "coll/cost.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-
-static int
-two(int size)
-{
-	(void)size;
-	return 2;
-}
-
-/* radix P is the direct algorithm; more changes nothing. */
-static int
-two_or_size(int size)
-{
-	return size > 2 ? size : 2;
-}
-
-/* ---- Closed forms: P is shape->size ---- */
-
-static int64_t
-zero(const struct shape *shape)
-{
-	(void)shape;
-	return 0;
-}
-
-static int64_t
-others(const struct shape *shape)
-{
-	return shape->size - 1;
-}
-
-static int64_t
-each_to_others(const struct shape *shape)
-{
-	return (int64_t)shape->size * (shape->size - 1);
-}
-
-static int64_t
-log_radix(const struct shape *shape)
-{
-	int64_t n = 0;
-
-	for (int64_t d = 1; d < shape->size; d *= shape->arg)
-		n++;
-	return n;
-}
-
-static int64_t
-log_two(const struct shape *shape)
-{
-	return blocks_log2(shape);
-}
-
-static int64_t
-each_log_two(const struct shape *shape)
-{
-	return shape->size * log_two(shape);
-}
 
 const struct coll_kind coll_kinds[COLL_OPS] = {
 	[COLL_BARRIER] = { "barrier", false, false, false },
@@ -76,22 +21,22 @@ const struct coll_kind coll_kinds[COLL_OPS] = {
 	[COLL_EXSCAN] = { "exscan", false, true, true },
 };
 
-#define ALL_BLOCKS                                                                                 \
-	{                                                                                          \
-		blocks_ranks, true                                                                 \
-	}
 #define ONE_BLOCK                                                                                  \
 	{                                                                                          \
 		blocks_one, false                                                                  \
+	}
+#define RANK_BLOCKS                                                                                \
+	{                                                                                          \
+		blocks_ranks, true                                                                 \
 	}
 
 const struct coll_row coll_table[] = {
 	{
 	        .program = { "barrier/dissemination", barrier_dissemination, 1, { { 0 } } },
 	        .op = COLL_BARRIER,
-	        .rounds = log_two,
-	        .blocks = zero,
-	        .total = zero,
+	        .rounds = cost_log2,
+	        .blocks = cost_zero,
+	        .total = cost_zero,
 	},
 	{
 	        .program = { "agree/dissemination",
@@ -100,26 +45,173 @@ const struct coll_row coll_table[] = {
 	                     { [OUT] = ONE_BLOCK, [TMP] = { blocks_log2, false } } },
 	        .op = COLL_AGREE,
 	        .unordered = true,
-	        .rounds = log_two,
-	        .blocks = log_two,
-	        .total = each_log_two,
+	        .rounds = cost_log2,
+	        .blocks = cost_log2,
+	        .total = cost_each_log2,
 	},
 	{
-	        .program = { "allgather/bruck", allgather_bruck, 1, { [OUT] = ALL_BLOCKS } },
+	        .program = { "allgather/bruck", allgather_bruck, 1, { [OUT] = RANK_BLOCKS } },
 	        .op = COLL_ALLGATHER,
 	        .arg = "radix, from 2 to the number of ranks",
-	        .min_arg = two,
-	        .max_arg = two_or_size,
-	        .rounds = log_radix,
-	        .blocks = others,
-	        .total = each_to_others,
+	        .min_arg = arg_two,
+	        .max_arg = arg_two_or_size,
+	        .rounds = cost_log_radix,
+	        .blocks = cost_others,
+	        .total = cost_each_to_others,
 	},
 	{
-	        .program = { "allgather/ring", allgather_ring, 1, { [OUT] = ALL_BLOCKS } },
+	        .program = { "allgather/direct", allgather_direct, 1, { [OUT] = RANK_BLOCKS } },
 	        .op = COLL_ALLGATHER,
-	        .rounds = others,
-	        .blocks = others,
-	        .total = each_to_others,
+	        .rounds = cost_one,
+	        .blocks = cost_others,
+	        .total = cost_each_to_others,
+	},
+	{
+	        .program = { "allgather/doubling", allgather_doubling, 1, { [OUT] = RANK_BLOCKS } },
+	        .op = COLL_ALLGATHER,
+	        .rounds = cost_log2,
+	        .blocks = cost_others,
+	        .total = cost_each_to_others,
+	},
+	{
+	        .program = { "allgather/doubling_near",
+	                     allgather_doubling,
+	                     1,
+	                     { [OUT] = RANK_BLOCKS } },
+	        .op = COLL_ALLGATHER,
+	        .arg = "1: nearest peers first",
+	        .min_arg = arg_one,
+	        .max_arg = arg_one,
+	        .rounds = cost_log2,
+	        .blocks = cost_others,
+	        .total = cost_each_to_others,
+	},
+	{
+	        .program = { "allgather/rails", allgather_rails, 2, { [OUT] = RANK_BLOCKS } },
+	        .op = COLL_ALLGATHER,
+	        .unfit = unfit_one_level,
+	        .arg = "number of nodes that a rank puts to at a time, 1 (a ring) or more",
+	        .min_arg = arg_one,
+	        .max_arg = arg_half,
+	        .rounds = cost_rails,
+	        .blocks = cost_others,
+	        .total = cost_each_to_others,
+	},
+	{
+	        .program = { "allgather/ring", allgather_ring, 1, { [OUT] = RANK_BLOCKS } },
+	        .op = COLL_ALLGATHER,
+	        .rounds = cost_others,
+	        .blocks = cost_others,
+	        .total = cost_each_to_others,
+	},
+	{
+	        .program = { "alltoall/bruck",
+	                     alltoall_bruck,
+	                     1,
+	                     { [IN] = RANK_BLOCKS,
+	                       [OUT] = RANK_BLOCKS,
+	                       [TMP] = { blocks_digits, false } } },
+	        .op = COLL_ALLTOALL,
+	        .whole = true,
+	        .arg = "radix, from 2 to the number of ranks",
+	        .min_arg = arg_two,
+	        .max_arg = arg_two_or_size,
+	        .rounds = cost_log_radix,
+	        .blocks = cost_digits,
+	        .total = cost_each_digits,
+	},
+	{
+	        .program = { "alltoall/direct",
+	                     alltoall_direct,
+	                     1,
+	                     { [IN] = RANK_BLOCKS, [OUT] = RANK_BLOCKS } },
+	        .op = COLL_ALLTOALL,
+	        .arg = "number of blocks under way, from 1 to that of the other ranks",
+	        .min_arg = arg_one,
+	        .max_arg = arg_others,
+	        .rounds = cost_windows,
+	        .blocks = cost_others,
+	        .total = cost_each_to_others,
+	},
+	{
+	        .program = { "alltoall/pairwise",
+	                     alltoall_pairwise,
+	                     1,
+	                     { [IN] = RANK_BLOCKS, [OUT] = RANK_BLOCKS } },
+	        .op = COLL_ALLTOALL,
+	        .rounds = cost_others,
+	        .blocks = cost_others,
+	        .total = cost_each_to_others,
+	},
+	{
+	        .program = { "bcast/binomial", bcast_binomial, 1, { [OUT] = ONE_BLOCK } },
+	        .op = COLL_BCAST,
+	        .rounds = cost_tree_depth,
+	        .blocks = cost_log2,
+	        .total = cost_others,
+	},
+	{
+	        .program = { "bcast/chain", bcast_chain, 1, { [OUT] = ONE_BLOCK } },
+	        .op = COLL_BCAST,
+	        .rounds = cost_others,
+	        .blocks = cost_one,
+	        .total = cost_others,
+	},
+	{
+	        .program = { "bcast/scatter_allgather",
+	                     bcast_scatter_allgather,
+	                     1,
+	                     { [OUT] = RANK_BLOCKS } },
+	        .op = COLL_BCAST,
+	        .rounds = cost_others,
+	        .blocks = cost_twice_others,
+	        .total = cost_each_to_others,
+	},
+	{
+	        .program = { "gather/binomial",
+	                     gather_binomial,
+	                     1,
+	                     { [IN] = ONE_BLOCK,
+	                       [OUT] = RANK_BLOCKS,
+	                       [TMP] = { blocks_half, false } } },
+	        .op = COLL_GATHER,
+	        .whole = true,
+	        .rounds = cost_tree_depth,
+	        .blocks = cost_tree_branch,
+	        .total = cost_tree_hops,
+	},
+	{
+	        .program = { "gather/direct",
+	                     gather_direct,
+	                     1,
+	                     { [IN] = ONE_BLOCK, [OUT] = RANK_BLOCKS } },
+	        .op = COLL_GATHER,
+	        .rounds = cost_one,
+	        .blocks = cost_one,
+	        .total = cost_others,
+	},
+	{
+	        .program = { "scatter/binomial",
+	                     scatter_binomial,
+	                     1,
+	                     { [IN] = RANK_BLOCKS,
+	                       [OUT] = ONE_BLOCK,
+	                       [TMP] = { blocks_half, false } } },
+	        .op = COLL_SCATTER,
+	        .whole = true,
+	        .rounds = cost_tree_depth,
+	        .blocks = cost_others,
+	        .total = cost_tree_hops,
+	},
+	{
+	        .program = { "scatter/direct",
+	                     scatter_direct,
+	                     1,
+	                     { [IN] = RANK_BLOCKS, [OUT] = ONE_BLOCK } },
+	        .op = COLL_SCATTER,
+	        .rounds = cost_one,
+	        .blocks = cost_others,
+	        .total = cost_others,
 	},
 };
 
