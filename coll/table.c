@@ -1,5 +1,7 @@
 #include "coll/table.h"
 
+#include "coll/cost_reduce.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,6 +87,16 @@ const struct coll_kind coll_kinds[COLL_OPS] = {
 		blocks_one, false                                                                  \
 	}
 
+#define BLOCKS(fn)                                                                                 \
+	{                                                                                          \
+		fn, false                                                                          \
+	}
+
+#define PROGRAM(name, build, in, out, tmp)                                                         \
+	.program = { name, build, 1, { [IN] = in, [OUT] = out, [TMP] = tmp } }
+#define COST(of_rounds, of_blocks, of_total)                                                       \
+	.rounds = of_rounds, .blocks = of_blocks, .total = of_total
+
 const struct coll_row coll_table[] = {
 	{
 	        .program = { "barrier/dissemination", barrier_dissemination, 1, { { 0 } } },
@@ -120,6 +132,124 @@ const struct coll_row coll_table[] = {
 	        .rounds = others,
 	        .blocks = others,
 	        .total = each_to_others,
+	},
+	/* ---- Those that combine ---- */
+	{
+	        PROGRAM("reduce/direct", reduce_direct, ONE_BLOCK, ONE_BLOCK, BLOCKS(blocks_ranks)),
+	        .op = COLL_REDUCE,
+	        COST(cost_once, cost_once, others),
+	},
+	{
+	        PROGRAM("reduce/binomial", reduce_binomial, ONE_BLOCK, ONE_BLOCK,
+	                BLOCKS(blocks_binomial)),
+	        .op = COLL_REDUCE,
+	        COST(cost_binomial_rounds, cost_once, others),
+	},
+	{
+	        PROGRAM("reduce/twoshot", reduce_twoshot, ALL_BLOCKS, ALL_BLOCKS,
+	                BLOCKS(blocks_ranks)),
+	        .op = COLL_REDUCE,
+	        COST(cost_twice, cost_to_root, cost_to_root_each),
+	},
+	{
+	        PROGRAM("reduce/halving", reduce_halving, ALL_BLOCKS, ALL_BLOCKS,
+	                BLOCKS(blocks_ranks)),
+	        .op = COLL_REDUCE,
+	        .unordered = true,
+	        COST(cost_log_two_and_one, cost_to_root, cost_to_root_each),
+	},
+	{
+	        PROGRAM("allreduce/oneshot", allreduce_oneshot, ONE_BLOCK, ONE_BLOCK,
+	                BLOCKS(blocks_ranks)),
+	        .op = COLL_ALLREDUCE,
+	        COST(cost_once, others, each_to_others),
+	},
+	{
+	        PROGRAM("allreduce/doubling", allreduce_doubling, ONE_BLOCK, ONE_BLOCK,
+	                BLOCKS(blocks_doubling)),
+	        .op = COLL_ALLREDUCE,
+	        COST(cost_doubling_rounds, cost_doubling_blocks, cost_doubling_total),
+	},
+	{
+	        PROGRAM("allreduce/twoshot", allreduce_twoshot, ALL_BLOCKS, ALL_BLOCKS,
+	                BLOCKS(blocks_ranks)),
+	        .op = COLL_ALLREDUCE,
+	        COST(cost_twice, cost_both_ways, cost_both_ways_each),
+	},
+	{
+	        PROGRAM("allreduce/rabenseifner", allreduce_rabenseifner, BLOCKS(blocks_power),
+	                BLOCKS(blocks_power), BLOCKS(blocks_rabenseifner)),
+	        .op = COLL_ALLREDUCE,
+	        COST(cost_rabenseifner_rounds, cost_rabenseifner_blocks, cost_rabenseifner_total),
+	},
+	{
+	        PROGRAM("allreduce/halving", allreduce_halving, ALL_BLOCKS, ALL_BLOCKS,
+	                BLOCKS(blocks_ranks)),
+	        .op = COLL_ALLREDUCE,
+	        .unordered = true,
+	        COST(cost_both_log_two, cost_both_ways, cost_both_ways_each),
+	},
+	{
+	        PROGRAM("allreduce/ring", allreduce_ring, ALL_BLOCKS, ALL_BLOCKS,
+	                BLOCKS(blocks_two)),
+	        .op = COLL_ALLREDUCE,
+	        .unordered = true,
+	        COST(cost_both_ways, cost_both_ways, cost_both_ways_each),
+	},
+	{
+	        PROGRAM("allreduce/rails", allreduce_rails, ALL_BLOCKS, ALL_BLOCKS,
+	                BLOCKS(blocks_rails)),
+	        .op = COLL_ALLREDUCE,
+	        .unfit = unfit_rails,
+	        COST(cost_four_times, cost_both_ways, cost_both_ways_each),
+	},
+	{
+	        PROGRAM("reduce_scatter/direct", reduce_scatter_direct, ALL_BLOCKS, ONE_BLOCK,
+	                BLOCKS(blocks_ranks)),
+	        .op = COLL_REDUCE_SCATTER,
+	        COST(cost_once, others, each_to_others),
+	},
+	{
+	        PROGRAM("reduce_scatter/halving", reduce_scatter_halving, ALL_BLOCKS, ONE_BLOCK,
+	                BLOCKS(blocks_ranks)),
+	        .op = COLL_REDUCE_SCATTER,
+	        .unordered = true,
+	        COST(log_two, others, each_to_others),
+	},
+	{
+	        PROGRAM("reduce_scatter/ring", reduce_scatter_ring, ALL_BLOCKS, ONE_BLOCK,
+	                BLOCKS(blocks_two)),
+	        .op = COLL_REDUCE_SCATTER,
+	        .unordered = true,
+	        COST(others, others, each_to_others),
+	},
+	{
+	        PROGRAM("reduce_scatter/rails", reduce_scatter_rails, ALL_BLOCKS, ONE_BLOCK,
+	                BLOCKS(blocks_rails)),
+	        .op = COLL_REDUCE_SCATTER,
+	        .unfit = unfit_rails,
+	        COST(cost_twice, others, each_to_others),
+	},
+	{
+	        PROGRAM("scan/doubling", scan_doubling, ONE_BLOCK, ONE_BLOCK, BLOCKS(blocks_log2)),
+	        .op = COLL_SCAN,
+	        COST(cost_floor_log_two, log_two, cost_scan_total),
+	},
+	{
+	        PROGRAM("scan/chain", scan_chain, ONE_BLOCK, ONE_BLOCK, BLOCKS(blocks_one)),
+	        .op = COLL_SCAN,
+	        COST(others, cost_once, others),
+	},
+	{
+	        PROGRAM("exscan/doubling", exscan_doubling, ONE_BLOCK, ONE_BLOCK,
+	                BLOCKS(blocks_exscan)),
+	        .op = COLL_EXSCAN,
+	        COST(cost_floor_log_two, log_two, cost_scan_total),
+	},
+	{
+	        PROGRAM("exscan/chain", exscan_chain, ONE_BLOCK, ONE_BLOCK, BLOCKS(blocks_two)),
+	        .op = COLL_EXSCAN,
+	        COST(others, cost_once, others),
 	},
 };
 

@@ -77,4 +77,15 @@ min(int a, int b)
 	return a < b ? a : b;
 }
 
+/* The largest power of two below n; 0: there is none. */
+static inline int
+power_below(int n)
+{
+	int p = 0;
+
+	for (int d = 1; d < n; d *= 2)
+		p = d;
+	return p;
+}
+
 #endif
