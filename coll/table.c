@@ -1,6 +1,7 @@
 #include "coll/table.h"
 
 #include "coll/cost.h"
+#include "coll/cost_reduce.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -29,6 +30,16 @@ const struct coll_kind coll_kinds[COLL_OPS] = {
 	{                                                                                          \
 		blocks_ranks, true                                                                 \
 	}
+
+#define BLOCKS(fn)                                                                                 \
+	{                                                                                          \
+		fn, false                                                                          \
+	}
+
+#define PROGRAM(name, build, in, out, tmp)                                                         \
+	.program = { name, build, 1, { [IN] = in, [OUT] = out, [TMP] = tmp } }
+#define COST(of_rounds, of_blocks, of_total)                                                       \
+	.rounds = of_rounds, .blocks = of_blocks, .total = of_total
 
 const struct coll_row coll_table[] = {
 	{
@@ -212,6 +223,124 @@ const struct coll_row coll_table[] = {
 	        .rounds = cost_one,
 	        .blocks = cost_others,
 	        .total = cost_others,
+	},
+	/* ---- Those that combine ---- */
+	{
+	        PROGRAM("reduce/direct", reduce_direct, ONE_BLOCK, ONE_BLOCK, BLOCKS(blocks_ranks)),
+	        .op = COLL_REDUCE,
+	        COST(cost_once, cost_once, cost_others),
+	},
+	{
+	        PROGRAM("reduce/binomial", reduce_binomial, ONE_BLOCK, ONE_BLOCK,
+	                BLOCKS(blocks_binomial)),
+	        .op = COLL_REDUCE,
+	        COST(cost_binomial_rounds, cost_once, cost_others),
+	},
+	{
+	        PROGRAM("reduce/twoshot", reduce_twoshot, RANK_BLOCKS, RANK_BLOCKS,
+	                BLOCKS(blocks_ranks)),
+	        .op = COLL_REDUCE,
+	        COST(cost_twice, cost_to_root, cost_to_root_each),
+	},
+	{
+	        PROGRAM("reduce/halving", reduce_halving, RANK_BLOCKS, RANK_BLOCKS,
+	                BLOCKS(blocks_ranks)),
+	        .op = COLL_REDUCE,
+	        .unordered = true,
+	        COST(cost_log_two_and_one, cost_to_root, cost_to_root_each),
+	},
+	{
+	        PROGRAM("allreduce/oneshot", allreduce_oneshot, ONE_BLOCK, ONE_BLOCK,
+	                BLOCKS(blocks_ranks)),
+	        .op = COLL_ALLREDUCE,
+	        COST(cost_once, cost_others, cost_each_to_others),
+	},
+	{
+	        PROGRAM("allreduce/doubling", allreduce_doubling, ONE_BLOCK, ONE_BLOCK,
+	                BLOCKS(blocks_doubling)),
+	        .op = COLL_ALLREDUCE,
+	        COST(cost_doubling_rounds, cost_doubling_blocks, cost_doubling_total),
+	},
+	{
+	        PROGRAM("allreduce/twoshot", allreduce_twoshot, RANK_BLOCKS, RANK_BLOCKS,
+	                BLOCKS(blocks_ranks)),
+	        .op = COLL_ALLREDUCE,
+	        COST(cost_twice, cost_both_ways, cost_both_ways_each),
+	},
+	{
+	        PROGRAM("allreduce/rabenseifner", allreduce_rabenseifner, BLOCKS(blocks_power),
+	                BLOCKS(blocks_power), BLOCKS(blocks_rabenseifner)),
+	        .op = COLL_ALLREDUCE,
+	        COST(cost_rabenseifner_rounds, cost_rabenseifner_blocks, cost_rabenseifner_total),
+	},
+	{
+	        PROGRAM("allreduce/halving", allreduce_halving, RANK_BLOCKS, RANK_BLOCKS,
+	                BLOCKS(blocks_ranks)),
+	        .op = COLL_ALLREDUCE,
+	        .unordered = true,
+	        COST(cost_both_log_two, cost_both_ways, cost_both_ways_each),
+	},
+	{
+	        PROGRAM("allreduce/ring", allreduce_ring, RANK_BLOCKS, RANK_BLOCKS,
+	                BLOCKS(blocks_two)),
+	        .op = COLL_ALLREDUCE,
+	        .unordered = true,
+	        COST(cost_both_ways, cost_both_ways, cost_both_ways_each),
+	},
+	{
+	        PROGRAM("allreduce/rails", allreduce_rails, RANK_BLOCKS, RANK_BLOCKS,
+	                BLOCKS(blocks_rails)),
+	        .op = COLL_ALLREDUCE,
+	        .unfit = unfit_rails,
+	        COST(cost_four_times, cost_both_ways, cost_both_ways_each),
+	},
+	{
+	        PROGRAM("reduce_scatter/direct", reduce_scatter_direct, RANK_BLOCKS, ONE_BLOCK,
+	                BLOCKS(blocks_ranks)),
+	        .op = COLL_REDUCE_SCATTER,
+	        COST(cost_once, cost_others, cost_each_to_others),
+	},
+	{
+	        PROGRAM("reduce_scatter/halving", reduce_scatter_halving, RANK_BLOCKS, ONE_BLOCK,
+	                BLOCKS(blocks_ranks)),
+	        .op = COLL_REDUCE_SCATTER,
+	        .unordered = true,
+	        COST(cost_log2, cost_others, cost_each_to_others),
+	},
+	{
+	        PROGRAM("reduce_scatter/ring", reduce_scatter_ring, RANK_BLOCKS, ONE_BLOCK,
+	                BLOCKS(blocks_two)),
+	        .op = COLL_REDUCE_SCATTER,
+	        .unordered = true,
+	        COST(cost_others, cost_others, cost_each_to_others),
+	},
+	{
+	        PROGRAM("reduce_scatter/rails", reduce_scatter_rails, RANK_BLOCKS, ONE_BLOCK,
+	                BLOCKS(blocks_rails)),
+	        .op = COLL_REDUCE_SCATTER,
+	        .unfit = unfit_rails,
+	        COST(cost_twice, cost_others, cost_each_to_others),
+	},
+	{
+	        PROGRAM("scan/doubling", scan_doubling, ONE_BLOCK, ONE_BLOCK, BLOCKS(blocks_log2)),
+	        .op = COLL_SCAN,
+	        COST(cost_floor_log_two, cost_log2, cost_scan_total),
+	},
+	{
+	        PROGRAM("scan/chain", scan_chain, ONE_BLOCK, ONE_BLOCK, BLOCKS(blocks_one)),
+	        .op = COLL_SCAN,
+	        COST(cost_others, cost_once, cost_others),
+	},
+	{
+	        PROGRAM("exscan/doubling", exscan_doubling, ONE_BLOCK, ONE_BLOCK,
+	                BLOCKS(blocks_exscan)),
+	        .op = COLL_EXSCAN,
+	        COST(cost_floor_log_two, cost_log2, cost_scan_total),
+	},
+	{
+	        PROGRAM("exscan/chain", exscan_chain, ONE_BLOCK, ONE_BLOCK, BLOCKS(blocks_two)),
+	        .op = COLL_EXSCAN,
+	        COST(cost_others, cost_once, cost_others),
 	},
 };
 

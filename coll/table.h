@@ -109,4 +109,25 @@ void gather_direct(struct queue *q, int arg);
 void scatter_binomial(struct queue *q, int arg);
 void scatter_direct(struct queue *q, int arg);
 
+/* Those that combine. */
+void reduce_direct(struct queue *q, int arg);
+void reduce_binomial(struct queue *q, int arg);
+void reduce_twoshot(struct queue *q, int arg);
+void reduce_halving(struct queue *q, int arg);
+void allreduce_oneshot(struct queue *q, int arg);
+void allreduce_twoshot(struct queue *q, int arg);
+void allreduce_doubling(struct queue *q, int arg);
+void allreduce_ring(struct queue *q, int arg);
+void allreduce_rabenseifner(struct queue *q, int arg);
+void allreduce_halving(struct queue *q, int arg);
+void allreduce_rails(struct queue *q, int arg);
+void reduce_scatter_direct(struct queue *q, int arg);
+void reduce_scatter_ring(struct queue *q, int arg);
+void reduce_scatter_halving(struct queue *q, int arg);
+void reduce_scatter_rails(struct queue *q, int arg);
+void scan_doubling(struct queue *q, int arg);
+void scan_chain(struct queue *q, int arg);
+void exscan_doubling(struct queue *q, int arg);
+void exscan_chain(struct queue *q, int arg);
+
 #endif
