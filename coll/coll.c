@@ -4,32 +4,6 @@
 
 #include <string.h>
 
-int
-coll_choose_allgather(const oriel_comm *comm, struct choice *choice)
-{
-	const struct coll_row *small = coll_row_named("allgather/bruck");
-	const struct coll_row *large = coll_row_named("allgather/ring");
-	const char *text = comm->ctx->knobs.s.allgather;
-	struct shape shape = { .size = comm->size, .arg = 2 };
-	int rc;
-
-	if (strcmp(text, "auto")) {
-		rc = coll_find(COLL_ALLGATHER, text, &shape, &small, &shape.arg);
-		if (rc)
-			return fail_in(rc, "ORIEL_ALLGATHER (from the %s)",
-			               comm->ctx->knobs.from.allgather);
-		large = small;
-	}
-	choice->small = &small->program;
-	choice->large = &large->program;
-	choice->small_shape = choice->large_shape = shape;
-	choice->small_shape.arg = coll_clip(small, comm->size, shape.arg);
-	choice->large_shape.arg = coll_clip(large, comm->size, shape.arg);
-	choice->small_max = COLL_ALLGATHER_SMALL / (unsigned)comm->size;
-	choice->made = true;
-	return 0;
-}
-
 /* comm_enter without a call where all is well. */
 static inline int
 enter(const oriel_comm *comm)
@@ -43,16 +17,16 @@ enter(const oriel_comm *comm)
 static inline int
 run_allgather(oriel_comm *comm, const struct binding *b)
 {
-	struct plan_state *s;
-	int rc = plan_state_get(comm, &s);
+	struct coll_choice choice;
+	struct shape shape;
+	int rc;
 
-	if (likely(!rc) && unlikely(!s->allgather.made))
-		rc = coll_choose_allgather(comm, &s->allgather);
+	coll_shape(comm, 0, &shape);
+	rc = select_choose(comm->ctx->selection, COLL_ALLGATHER, b->block, 0, &shape, &choice);
 	if (unlikely(rc))
 		return rc;
-	if (b->block <= s->allgather.small_max)
-		return plan_run(comm, s->allgather.small, &s->allgather.small_shape, b);
-	return plan_run(comm, s->allgather.large, &s->allgather.large_shape, b);
+	shape.arg = choice.arg;
+	return plan_run(comm, &choice.row->program, &shape, b);
 }
 
 int

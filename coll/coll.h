@@ -1,21 +1,19 @@
 /*
- * coll.h - what the collectives share: which algorithm a call uses.
+ * coll.h - what the collectives share: how a communicator looks to selection.
  */
 #ifndef COLL_COLL_H
 #define COLL_COLL_H
 
-#include "coll/table.h"
+#include "coll/select.h"
 #include "rma/comm.h"
 
-/*
- * Up to so many bytes of result AllGather is Bruck with radix 2, whose rounds
- * are fewest; above, the ring, where every rank always sends to the same
- * neighbour. Depends on nothing that differs between ranks.
- */
-#define COLL_ALLGATHER_SMALL (64u << 10)
-
-struct choice;
-/* Looked up once a communicator; ORIEL_ALLGATHER decides if it names an algorithm. */
-int coll_choose_allgather(const oriel_comm *comm, struct choice *choice);
+/* The same on all ranks: a job of one node is known to be one, other placements are not known. */
+static inline void
+coll_shape(const oriel_comm *comm, int root, struct shape *shape)
+{
+	*shape = (struct shape){ .size = comm->size, .root = root };
+	if (comm->ctx->boot.n_local == comm->ctx->boot.size)
+		shape->node = comm->size;
+}
 
 #endif
