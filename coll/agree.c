@@ -28,10 +28,9 @@ comm_agree(oriel_comm *comm, int own, const char *what)
 {
 	int64_t word = (int64_t)own * (INT64_C(1) << 32) + comm->rank;
 	const struct reducer min = { .elem = sizeof(word), .commutative = true, .pair = least };
-	const struct binding b = { .buf = { [OUT] = &word },
-		                   .block = sizeof(word),
-		                   .bytes = SIZE_MAX,
-		                   .reduce = &min };
+	const struct binding b = {
+		.buf = { [OUT] = &word }, .block = sizeof(word), .bytes = SIZE_MAX, .reduce = &min
+	};
 	const struct shape shape = { .size = comm->size };
 	char detail[512] = "";
 	int rc, status;

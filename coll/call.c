@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct recent { /* what the last call of an op chose */
+struct recent {                /* what the last call of an op chose */
 	struct instance *inst; /* pinned; NULL: none yet */
-	size_t measure;
+	size_t least, most;    /* for calls of so many bytes */
 	unsigned flags;
 	int root;
 	size_t chunk;
@@ -40,14 +40,13 @@ pin(struct instance *inst)
 static __attribute__((noinline)) int
 choose_anew(struct coll_call *c, struct recent *r)
 {
-	struct shape shape = { .size = c->comm->size,
-		               .node = comm_node_size(c->comm),
-		               .root = c->root };
 	struct coll_choice choice;
 	struct instance *inst;
-	int rc = select_choose(c->comm->ctx->selection, c->op, c->measure, c->flags, &shape,
-	                       &choice);
+	struct shape shape;
+	int rc;
 
+	coll_shape(c->comm, c->root, &shape);
+	rc = select_choose(c->comm->ctx->selection, c->op, c->measure, c->flags, &shape, &choice);
 	if (rc)
 		return fail_in(rc, "%s", coll_kinds[c->op].name);
 	shape.arg = choice.arg;
@@ -58,7 +57,8 @@ choose_anew(struct coll_call *c, struct recent *r)
 	if (r->inst)
 		unpin(r->inst);
 	*r = (struct recent){ .inst = inst,
-		              .measure = c->measure,
+		              .least = choice.least,
+		              .most = choice.most,
 		              .flags = c->flags,
 		              .root = c->root,
 		              .chunk = c->b.ragged ? 0 : choice.chunk };
@@ -85,8 +85,8 @@ choose(struct coll_call *c, const struct recent **out)
 	if (unlikely(rc))
 		return rc;
 	r = (struct recent *)s->recent + c->op;
-	if (unlikely(!r->inst || r->measure != c->measure || r->flags != c->flags ||
-	             r->root != c->root))
+	if (unlikely(!r->inst || c->measure < r->least || c->measure > r->most ||
+	             r->flags != c->flags || r->root != c->root))
 		rc = choose_anew(c, r);
 	*out = r;
 	if (coll_kinds[c->op].vector && likely(!rc))
@@ -257,8 +257,8 @@ req_name(const oriel_req *req, char *text, size_t cap)
 	const struct coll_req *r = of(req);
 
 	snprintf(text, cap, "%s of %zu bytes, call %llu of communicator %016llx",
-	         coll_kinds[r->call.op].name, r->call.measure,
-	         (unsigned long long)r->job.first, (unsigned long long)r->call.comm->id);
+	         coll_kinds[r->call.op].name, r->call.measure, (unsigned long long)r->job.first,
+	         (unsigned long long)r->call.comm->id);
 }
 
 static const struct req_ops once_ops = {

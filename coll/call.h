@@ -8,8 +8,8 @@
 #ifndef COLL_CALL_H
 #define COLL_CALL_H
 
+#include "coll/coll.h"
 #include "coll/reduce.h"
-#include "coll/select.h"
 #include "plan/job.h"
 
 struct coll_call {

@@ -3,8 +3,6 @@
 #include "coll/cost.h"
 #include "coll/cost_reduce.h"
 
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 const struct coll_kind coll_kinds[COLL_OPS] = {
@@ -363,59 +361,4 @@ coll_row_named(const char *name)
 		if (!strcmp(coll_table[i].program.name, name))
 			return &coll_table[i];
 	return NULL;
-}
-
-static const struct coll_row *
-find_row(enum coll_op op, const char *text, size_t len)
-{
-	size_t op_len = strlen(coll_kinds[op].name);
-
-	for (size_t i = 0; i < coll_rows; i++) {
-		const char *name = coll_table[i].program.name + op_len + 1;
-
-		if (coll_table[i].op == op && strlen(name) == len && !strncmp(name, text, len))
-			return &coll_table[i];
-	}
-	return NULL;
-}
-
-static int
-find_arg(const struct coll_row *row, const char *text, const char *number, int size, int *arg)
-{
-	char *end;
-	long n;
-
-	if (!row->max_arg)
-		return fail(ORIEL_EINVAL, "\"%s\": %s takes no argument", text, row->program.name);
-	errno = 0;
-	n = strtol(number, &end, 10);
-	if (errno || end == number || *end || n < row->min_arg(size) || n > INT32_MAX)
-		return fail(ORIEL_EINVAL, "\"%s\": the argument is not a %s", text, row->arg);
-	*arg = coll_clip(row, size, (int)n);
-	return 0;
-}
-
-int
-coll_find(enum coll_op op, const char *text, const struct shape *shape, const struct coll_row **out,
-          int *arg)
-{
-	const char *colon = strchr(text, ':'), *why;
-	const struct coll_row *row =
-	        find_row(op, text, colon ? (size_t)(colon - text) : strlen(text));
-	struct shape asked = *shape;
-	int rc = 0;
-
-	if (!row)
-		return fail(ORIEL_EINVAL, "%s has no algorithm \"%s\"", coll_kinds[op].name, text);
-	asked.arg = row->max_arg ? row->min_arg(shape->size) : 0;
-	if (colon)
-		rc = find_arg(row, text, colon + 1, shape->size, &asked.arg);
-	if (rc)
-		return rc;
-	why = row->unfit ? row->unfit(&asked) : NULL;
-	if (why)
-		return fail(ORIEL_EINVAL, "\"%s\": %s", text, why);
-	*out = row;
-	*arg = asked.arg;
-	return 0;
 }

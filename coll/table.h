@@ -83,10 +83,6 @@ extern const size_t coll_rows;
 
 /* The row of that name, "allgather/ring"; NULL: none. */
 const struct coll_row *coll_row_named(const char *name);
-/* "bruck:4", "ring": the row of op and its argument (the least if none is given), checked for the
- * shape. EINVAL says what is wrong. */
-int coll_find(enum coll_op op, const char *text, const struct shape *shape,
-              const struct coll_row **row, int *arg);
 /* The row's argument n, forced into its range for size ranks. */
 int coll_clip(const struct coll_row *row, int size, int arg);
 

@@ -48,7 +48,7 @@ look_at_block(const struct coll_call *c, const struct layout *y, int i, size_t *
 	return 0;
 }
 
-struct seen { /* of a side */
+struct seen {           /* of a side */
 	size_t end;     /* of the last byte */
 	size_t largest; /* block */
 	size_t total;
@@ -89,13 +89,15 @@ one_block(struct layout *y, const void *base, size_t len)
 }
 
 static void
-bind(struct coll_call *c, unsigned flags)
+bind(struct coll_call *c, bool unknown)
 {
-	c->flags |= flags;
+	c->flags |= SELECT_V;
 	c->b.ragged = &c->ragged;
 	c->b.buf[IN] = c->ragged.in.base;
 	c->b.buf[OUT] = c->ragged.out.base;
-	c->ragged.out.own = flags & SELECT_UNKNOWN;
+	c->ragged.out.own = unknown;
+	if (unknown)
+		c->measure = SELECT_UNKNOWN;
 }
 
 static void
@@ -129,7 +131,7 @@ gather_all(struct coll_call *c, oriel_comm *comm, const void *in, const struct s
 		return rc;
 	own = layout_len(&c->ragged.out, (uint32_t)comm->rank);
 	one_block(&c->ragged.in, in, own);
-	bind(c, SELECT_V);
+	bind(c, false);
 	c->b.block = seen.largest;
 	c->measure = seen.total / (size_t)comm->size;
 	c->b.salt = (uint32_t)seen.hash;
@@ -177,7 +179,7 @@ exchange(struct coll_call *c, oriel_comm *comm, const struct side *in, const str
 
 	if (rc)
 		return rc;
-	bind(c, SELECT_V | SELECT_UNKNOWN);
+	bind(c, true);
 	if (!in->base && !(in->lens || in->blocks) && got.end) {
 		/* In place: a copy of out is sent. */
 		rc = coll_stage(c, got.end);
@@ -194,7 +196,8 @@ exchange(struct coll_call *c, oriel_comm *comm, const struct side *in, const str
 		return rc;
 	c->b.buf[IN] = c->ragged.in.base;
 	if (layout_len(&c->ragged.in, (uint32_t)me) != layout_len(&c->ragged.out, (uint32_t)me))
-		return fail(ORIEL_EINVAL, "alltoallv: this rank's own block has %zu bytes in in and %zu in out",
+		return fail(ORIEL_EINVAL,
+		            "alltoallv: this rank's own block has %zu bytes in in and %zu in out",
 		            layout_len(&c->ragged.in, (uint32_t)me),
 		            layout_len(&c->ragged.out, (uint32_t)me));
 	set_own(c, me, me);
@@ -251,16 +254,17 @@ gather_to(struct coll_call *c, oriel_comm *comm, const void *in, size_t len, con
 	one_block(&c->ragged.in, in, len);
 	one_block(&c->ragged.out, NULL, 0);
 	if (comm->rank != root) {
-		bind(c, SELECT_V | SELECT_UNKNOWN);
+		bind(c, true);
 		return coll_check_buffer(c, "in", in, len);
 	}
 	rc = lay_out(c, "out", out, comm->size, &c->ragged.out, &seen);
 	if (rc)
 		return rc;
-	bind(c, SELECT_V | SELECT_UNKNOWN);
+	bind(c, true);
 	if (in && layout_len(&c->ragged.out, (uint32_t)root) != len)
-		return fail(ORIEL_EINVAL, "gatherv: the root sends %zu bytes and expects %zu of itself",
-		            len, layout_len(&c->ragged.out, (uint32_t)root));
+		return fail(ORIEL_EINVAL,
+		            "gatherv: the root sends %zu bytes and expects %zu of itself", len,
+		            layout_len(&c->ragged.out, (uint32_t)root));
 	if (in_place(&c->ragged.out, root, in))
 		return 0;
 	set_own(c, root, 0);
@@ -303,15 +307,16 @@ scatter_from(struct coll_call *c, oriel_comm *comm, const struct side *in, void 
 	one_block(&c->ragged.in, NULL, 0);
 	one_block(&c->ragged.out, out, len);
 	if (comm->rank != root) {
-		bind(c, SELECT_V | SELECT_UNKNOWN);
+		bind(c, true);
 		return coll_check_buffer(c, "out", out, len);
 	}
 	rc = lay_out(c, "in", in, comm->size, &c->ragged.in, &seen);
 	if (rc)
 		return rc;
-	bind(c, SELECT_V | SELECT_UNKNOWN);
+	bind(c, true);
 	if (out && layout_len(&c->ragged.in, (uint32_t)root) != len)
-		return fail(ORIEL_EINVAL, "scatterv: the root sends itself %zu bytes and expects %zu",
+		return fail(ORIEL_EINVAL,
+		            "scatterv: the root sends itself %zu bytes and expects %zu",
 		            layout_len(&c->ragged.in, (uint32_t)root), len);
 	if (in_place(&c->ragged.in, root, out))
 		return 0;

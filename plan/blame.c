@@ -122,6 +122,7 @@ blame_length(struct launch *l, const struct chan *c, size_t sent, size_t expecte
 
 	name_call(l, call, sizeof(call));
 	l->culprit = c->peer->rank;
-	return fail(ORIEL_EMISMATCH, "%s: of a block between it and rank %d, %zu bytes were sent and %zu expected",
+	return fail(ORIEL_EMISMATCH,
+	            "%s: of a block between it and rank %d, %zu bytes were sent and %zu expected",
 	            call, c->peer->rank, sent, expected);
 }

@@ -24,6 +24,7 @@ plan_state_make(oriel_comm *comm)
 	if (rc)
 		goto free_state;
 	s->comm = comm;
+	s->node = -1;
 	s->jobs_end = &s->jobs;
 	comm->plan = s;
 	return 0;
@@ -105,8 +106,8 @@ instance_connect(oriel_comm *comm, struct instance *inst, struct launch *l)
 	if (!chan)
 		return fail(ORIEL_ENOMEM, "no memory for %u channels", plan->n_edges);
 	for (uint32_t e = 0; e < plan->n_edges && !rc; e++)
-		rc = get_chan(comm, plan->edges[e].rank,
-		              MBOX_CHANNEL(slot, plan->edges[e].queue), &chan[e]);
+		rc = get_chan(comm, plan->edges[e].rank, MBOX_CHANNEL(slot, plan->edges[e].queue),
+		              &chan[e]);
 	if (rc) {
 		free(chan);
 		return rc;

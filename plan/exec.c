@@ -420,7 +420,8 @@ exec_advance(struct launch *l, bool *done)
 		*done = true;
 		return finish(l);
 	}
-	/* In the order of message_pump's and stir's: messages of all peers, not only the awaited. */
+	/* In the order of message_pump's and stir's: messages of all peers, not only the awaited.
+	 */
 	for (uint32_t e = 0; e < l->plan->n_edges; e++) {
 		struct chan *c = l->chan[e];
 

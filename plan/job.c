@@ -130,10 +130,9 @@ start_call(struct plan_state *s, struct job *j)
 	if (s->running[slot])
 		return false;
 	s->running[slot] = j;
-	rc = comm_failed(s->comm)
-	             ? comm_fail_error(s->comm, comm_failed(s->comm))
-	             : launch_begin(j->inst, s->comm, call, bind_piece(j, p, j->started), true,
-	                            &p->launch);
+	rc = comm_failed(s->comm) ? comm_fail_error(s->comm, comm_failed(s->comm))
+	                          : launch_begin(j->inst, s->comm, call,
+	                                         bind_piece(j, p, j->started), true, &p->launch);
 	j->started++;
 	if (rc)
 		end_call(s, slot, rc);
@@ -241,7 +240,8 @@ watch(void *arg)
 int
 job_wait(struct job *j)
 {
-	/* The calls end by themselves: by their timeouts, failures, and if this rank is expelled. */
+	/* The calls end by themselves: by their timeouts, failures, and if this rank is expelled.
+	 */
 	while (!job_done(j))
 		ctx_wait(j->comm->ctx, turn, watch, j, ORIEL_FOREVER);
 	return job_result(j);

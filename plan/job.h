@@ -19,10 +19,10 @@ struct job {
 	oriel_comm *comm;
 	struct instance *inst; /* pinned */
 	struct binding binding;
-	struct ragged ragged;         /* binding.ragged points here or is NULL */
-	size_t chunk;                 /* bytes of a vector, or of each block; 0: one call */
-	bool vector;                  /* a chunk is a stretch of the vector */
-	size_t align;                 /* of its parts */
+	struct ragged ragged; /* binding.ragged points here or is NULL */
+	size_t chunk;         /* bytes of a vector, or of each block; 0: one call */
+	bool vector;          /* a chunk is a stretch of the vector */
+	size_t align;         /* of its parts */
 	/* job.c's: */
 	struct job *next;
 	uint64_t first; /* call */

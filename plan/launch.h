@@ -76,12 +76,13 @@ struct plan_state {
 	struct scratch {
 		void *ptr;
 		size_t size;
-	} scratch[MBOX_CALLS]; /* TMP of the calls under way */
+	} scratch[MBOX_CALLS];        /* TMP of the calls under way */
 	struct job *jobs, **jobs_end; /* plan/job.h, in the order of their calls */
 	struct job *running[MBOX_CALLS];
 	struct task task; /* in the context's list while there are jobs */
 	oriel_comm *comm;
 	void *recent; /* coll/: what the last calls chose */
+	int node;     /* coll/shape.c; -1: not looked up yet */
 };
 
 /* plan/cache.c */

@@ -39,8 +39,8 @@
 #define MBOX_STEP_BITS 20
 #define MBOX_BUFS 3
 #define MBOX_NO_KEY UINT64_MAX /* not to be written directly */
-#define MBOX_QUEUES 2 /* queues of a plan that may talk to one peer */
-#define MBOX_CALLS 4  /* calls of a communicator that may be under way; a power of two */
+#define MBOX_QUEUES 2          /* queues of a plan that may talk to one peer */
+#define MBOX_CALLS 4           /* calls of a communicator that may be under way; a power of two */
 /* Channels between two ranks of a communicator: one for each queue of each call under way, and one
  * for send and receive. */
 #define MBOX_CHANNEL(call, queue) ((unsigned)((call) % MBOX_CALLS) * MBOX_QUEUES + (queue))
