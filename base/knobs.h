@@ -37,6 +37,9 @@ enum knob_kind { KNOB_INT, KNOB_SIZE, KNOB_TIME, KNOB_BOOL, KNOB_TEXT };
 	  "collectives send messages up to this size through scratch, larger ones without a copy") \
 	X(allgather, KNOB_TEXT, "ORIEL_ALLGATHER", "auto",                                         \
 	  "the AllGather algorithm: auto, ring, bruck or bruck:RADIX")                             \
+	X(simd, KNOB_TEXT, "ORIEL_SIMD", "auto",                                                   \
+	  "instruction set of reductions: auto (the best there is), base, avx2 or avx512; "        \
+	  "results are the same")                                                                  \
 	X(ptracer, KNOB_BOOL, "ORIEL_PTRACER", "yes",                                              \
 	  "ask the kernel (Yama) to let the node's ranks read and write this process's memory")    \
 	X(ft, KNOB_BOOL, "ORIEL_FT", "no",                                                         \
