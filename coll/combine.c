@@ -7,7 +7,7 @@
 static inline int
 set_op(struct coll_call *c, int type, const oriel_op *op)
 {
-	int rc = reduce_lookup(type, op, coll_kinds[c->op].name, &c->reducer);
+	int rc = reduce_lookup(c->comm->ctx, type, op, coll_kinds[c->op].name, &c->reducer);
 
 	if (unlikely(rc))
 		return rc;
