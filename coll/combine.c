@@ -182,6 +182,11 @@ describe_reduce_scatterv(struct coll_call *c, oriel_comm *comm, const void *in, 
 	c->measure = total / (size_t)comm->size;
 	c->flags |= SELECT_V;
 	c->b.salt ^= (uint32_t)hash_bytes(0, c->lens, (size_t)comm->size * sizeof(size_t));
+	if (rc || in)
+		return rc;
+	/* In place OUT would cover more of IN than the one block that programs may overwrite. */
+	rc = coll_stage(c, total);
+	c->b.buf[IN] = c->ragged.in.base = c->stage;
 	return rc;
 }
 
