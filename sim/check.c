@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define SLOWNESS 16
 #define GARBAGE INT64_C(-0x5a5a5a5a5a5a5a5b)
 
 struct side {              /* one rank's end of a channel */
@@ -45,6 +46,8 @@ struct sim {
 	const struct check *check;
 	uint64_t random;
 	int size, live;
+	int slow;    /* this rank seldom makes a step */
+	int holding; /* this rank's puts are seldom read */
 	struct rank *rank;
 	bool *entered;
 	struct flight *flight;
@@ -357,15 +360,31 @@ look_at_all(struct sim *s)
 		      row->total(shape));
 }
 
+/* Whether what is slow in this run is left for later once more. */
+static bool
+later(struct sim *s, uint64_t pick)
+{
+	const struct flight *f =
+	        pick < (uint64_t)s->size ? NULL : &s->flight[pick - (uint64_t)s->size];
+	bool slow =
+	        f ? !f->is_signal && !f->is_read && f->from == s->holding : (int)pick == s->slow;
+
+	return slow && random_below(s, SLOWNESS);
+}
+
 static void
 simulate(struct sim *s)
 {
 	uint64_t idle = 0;
 
+	s->slow = (int)random_below(s, (uint64_t)s->size);
+	s->holding = (int)random_below(s, (uint64_t)s->size);
 	while ((s->live || s->n_flights) && !s->error) {
 		uint64_t n = (uint64_t)s->size + s->n_flights, pick = random_below(s, n);
 		bool moved;
 
+		if (later(s, pick))
+			continue;
 		if (pick < (uint64_t)s->size)
 			moved = !s->rank[pick].ended && run_rank(s, (int)pick);
 		else
