@@ -123,6 +123,22 @@ write_block(struct sim *s, int rank, unsigned buf, uint32_t block, int64_t value
 	r->view.buf[buf][block] = value;
 }
 
+/* A block goes where one of the same length belongs; unless the row says that all are alike. */
+static void
+look_at_length(struct sim *s, int from, unsigned src, uint32_t j, int to, unsigned dst, uint32_t i)
+{
+	const struct coll_row *row = s->check->row;
+	int64_t a = contract_length(row->op, &s->rank[from].view, (enum plan_buf)src, j);
+	int64_t b = contract_length(row->op, &s->rank[to].view, (enum plan_buf)dst, i);
+
+	if (!row->whole && a != -1 && b != -1 && a != b)
+		wrong(s,
+		      "block %u of buffer %u of rank %d goes into block %u of buffer %u of rank "
+		      "%d, "
+		      "which may have another length",
+		      j, src, from, i, dst, to);
+}
+
 static void
 post(struct sim *s, int rank, unsigned queue, const struct op *op)
 {
@@ -145,6 +161,7 @@ post(struct sim *s, int rank, unsigned queue, const struct op *op)
 	for (uint32_t b = 0; op->kind == OP_PUT && b < op->n; b++) {
 		f.i = (op->i + b) % r->plan->count[op->dst];
 		f.j = (op->j + b) % r->plan->count[op->src];
+		look_at_length(s, rank, f.src, f.j, f.to, f.dst, f.i);
 		r->unread[op->src][f.j]++;
 		r->n_unread++;
 		side->pending[side->closed]++;
@@ -178,11 +195,15 @@ local(struct sim *s, int rank, const struct op *op)
 	struct rank *r = &s->rank[rank];
 
 	for (uint32_t b = 0; b < op->n; b++) {
-		int64_t value = value_of(s, rank, op->src, op->j + b);
+		uint32_t i = (op->i + b) % r->plan->count[op->dst];
+		uint32_t j = (op->j + b) % r->plan->count[op->src];
+		int64_t value = value_of(s, rank, op->src, j);
+
+		look_at_length(s, rank, op->src, j, rank, op->dst, i);
 
 		if (op->kind == OP_REDUCE)
 			value = combine(s, value, value_of(s, rank, op->src2, op->k + b));
-		write_block(s, rank, op->dst, (op->i + b) % r->plan->count[op->dst], value);
+		write_block(s, rank, op->dst, i, value);
 	}
 }
 

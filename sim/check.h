@@ -5,10 +5,12 @@
  * The network is as free as the rules of plans allow: each block of a put is
  * read and lands at a time of its own, in any order; a signal comes after the
  * puts of its batch and the signals before it, on its channel. In every run one
- * rank is slow, and the puts of one rank are read late. A rank's results are looked at when its own queues end,
- * not when all is quiet. Errors: what a contract says, a deadlock, a source that
- * changes before it was read, data or signals that come to a rank after its
- * end, more or fewer rounds or blocks than the row's closed forms.
+ * rank is slow, and the puts of one rank are read late. A rank's results are
+ * looked at when its own queues end, not when all is quiet. Errors: what a
+ * contract says, a deadlock, a source that changes before it was read, data or
+ * signals that come to a rank after its end, a buffer that the rank does not
+ * have, a block that goes where one of another length belongs, more or fewer
+ * rounds or blocks than the row's closed forms.
  *
  * One block is 8 bytes. All state is in the call; a seed repeats it exactly.
  */

@@ -75,6 +75,26 @@ contract_has(enum coll_op op, const struct contract_rank *r, enum plan_buf buf)
 	}
 }
 
+int64_t
+contract_length(enum coll_op op, const struct contract_rank *r, enum plan_buf buf, int64_t block)
+{
+	const int64_t P = r->shape->size;
+
+	if (buf == TMP)
+		return op == COLL_ALLTOALL || op == COLL_GATHER || op == COLL_SCATTER ? -2 : -1;
+	switch (op) {
+	case COLL_ALLTOALL:
+		return buf == IN ? r->rank * P + block : block * P + r->rank;
+	case COLL_GATHER:
+		return buf == IN ? r->rank : block;
+	case COLL_SCATTER:
+	case COLL_REDUCE_SCATTER:
+		return buf == OUT ? r->rank : block;
+	default:
+		return block;
+	}
+}
+
 /* What OUT's block holds before the program starts; false: garbage. */
 static bool
 before(enum coll_op op, const struct contract_rank *r, int block, int64_t *value)

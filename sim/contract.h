@@ -19,6 +19,13 @@ struct contract_rank { /* one rank's view */
 
 /* Whether the rank has that buffer, if the program has: it may touch no other. */
 bool contract_has(enum coll_op op, const struct contract_rank *r, enum plan_buf buf);
+/*
+ * Whose length the block has: two blocks of the caller's with different numbers may differ in
+ * length. -1: it is TMP's, and has any. -2: it is TMP's, and has none, because a rank knows
+ * only the lengths of its own blocks, not of those that pass through.
+ */
+int64_t contract_length(enum coll_op op, const struct contract_rank *r, enum plan_buf buf,
+                        int64_t block);
 /* Fills the rank's buffers; they hold garbage before. */
 void contract_start(enum coll_op op, struct contract_rank *r);
 /* At the rank's end. False: text says what is wrong. */

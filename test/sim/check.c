@@ -9,6 +9,7 @@
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define MAX_RANKS 64
 #define FIND_SEEDS 60 /* orders that a mistake may take to show */
@@ -366,4 +367,38 @@ Test(check, every_mistake_is_found)
 						made += find(row, size, arg, &mistakes[m], at) > 0;
 		}
 	cr_expect_gt(made, 1000, "only %d mistakes were made", made);
+}
+
+/* ---- Rows that say what is not so ---- */
+
+static void
+expect_wrong(const struct coll_row *row, int arg, const char *what)
+{
+	struct check c = { .row = row, .shape = { .size = 4, .arg = arg }, .seed = base_seed() };
+
+	cr_expect_eq(check_run(&c), ORIEL_EMISMATCH, "%s", row->program.name);
+	cr_expect(strstr(oriel_detail(), what), "%s", oriel_detail());
+}
+
+Test(check, blocks_of_other_lengths_are_found)
+{
+	static const char *const whole[] = { "alltoall/bruck", "gather/binomial",
+		                             "scatter/binomial" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(whole); i++) {
+		struct coll_row row = *coll_row_named(whole[i]);
+
+		cr_expect(row.whole, "%s", whole[i]);
+		row.whole = false;
+		expect_wrong(&row, least_arg(&row, 4), "another length");
+	}
+}
+
+/* Only a root has OUT. */
+Test(check, buffers_that_are_not_there_are_found)
+{
+	struct coll_row row = *coll_row_named("allgather/ring");
+
+	row.op = COLL_GATHER;
+	expect_wrong(&row, 0, "has no buffer");
 }
