@@ -83,10 +83,6 @@ extern const size_t coll_rows;
 
 /* The row of that name, "allgather/ring"; NULL: none. */
 const struct coll_row *coll_row_named(const char *name);
-/* "bruck:4", "ring": the row of op and its argument (the least if none is given), checked for the
- * shape. EINVAL says what is wrong. */
-int coll_find(enum coll_op op, const char *text, const struct shape *shape,
-              const struct coll_row **row, int *arg);
 /* The row's argument n, forced into its range for size ranks. */
 int coll_clip(const struct coll_row *row, int size, int arg);
 
@@ -108,5 +104,26 @@ void gather_binomial(struct queue *q, int arg);
 void gather_direct(struct queue *q, int arg);
 void scatter_binomial(struct queue *q, int arg);
 void scatter_direct(struct queue *q, int arg);
+
+/* Those that combine. */
+void reduce_direct(struct queue *q, int arg);
+void reduce_binomial(struct queue *q, int arg);
+void reduce_twoshot(struct queue *q, int arg);
+void reduce_halving(struct queue *q, int arg);
+void allreduce_oneshot(struct queue *q, int arg);
+void allreduce_twoshot(struct queue *q, int arg);
+void allreduce_doubling(struct queue *q, int arg);
+void allreduce_ring(struct queue *q, int arg);
+void allreduce_rabenseifner(struct queue *q, int arg);
+void allreduce_halving(struct queue *q, int arg);
+void allreduce_rails(struct queue *q, int arg);
+void reduce_scatter_direct(struct queue *q, int arg);
+void reduce_scatter_ring(struct queue *q, int arg);
+void reduce_scatter_halving(struct queue *q, int arg);
+void reduce_scatter_rails(struct queue *q, int arg);
+void scan_doubling(struct queue *q, int arg);
+void scan_chain(struct queue *q, int arg);
+void exscan_doubling(struct queue *q, int arg);
+void exscan_chain(struct queue *q, int arg);
 
 #endif

@@ -194,6 +194,8 @@ local(struct sim *s, int rank, const struct op *op)
 {
 	struct rank *r = &s->rank[rank];
 
+	if (op->kind == OP_COPY && r->view.buf[op->dst] == r->view.buf[op->src] && op->i == op->j)
+		return; /* onto itself: nothing changes */
 	for (uint32_t b = 0; b < op->n; b++) {
 		uint32_t i = (op->i + b) % r->plan->count[op->dst];
 		uint32_t j = (op->j + b) % r->plan->count[op->src];
