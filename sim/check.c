@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define GARBAGE INT64_C(-0x5a5a5a5a5a5a5a5b)
+#define NO_PART (-1) /* of a block that holds nothing */
 
 struct side {              /* one rank's end of a channel */
 	uint32_t there;    /* the index of this edge at the other rank; UINT32_MAX: it has none */
@@ -23,12 +23,18 @@ struct rank {
 	struct plan *plan;
 	struct contract_rank view;
 	uint8_t *unread[MBOX_BUFS]; /* by block: puts that have not read it yet */
+	int *part;                  /* by block of TMP: what it holds */
 	struct side *side;          /* by edge */
 	uint32_t at[MBOX_QUEUES];   /* ops done */
 	int clock[MBOX_QUEUES];
 	uint32_t n_unread;
 	int64_t blocks;
 	bool ended;
+};
+
+struct value {
+	int64_t bits;
+	int part; /* contract_part */
 };
 
 struct flight { /* one block of a put, or a signal */
@@ -38,7 +44,7 @@ struct flight { /* one block of a put, or a signal */
 	int clock;
 	uint8_t src, dst;
 	uint32_t i, j;
-	int64_t value;
+	struct value value;
 };
 
 struct sim {
@@ -98,16 +104,47 @@ fly(struct sim *s, const struct flight *f)
 	s->flight[s->n_flights++] = *f;
 }
 
-/* A block of a rank's memory changes: no put may still have to read it. */
+static int
+part_of(const struct sim *s, const struct rank *r, unsigned buf, uint32_t block)
+{
+	if (buf == TMP)
+		return r->part[block];
+	return contract_part(s->check->row->op, &r->view, (enum plan_buf)buf, (int)block);
+}
+
 static void
-write_block(struct sim *s, int rank, unsigned buf, uint32_t block, int64_t value)
+must_exist(struct sim *s, int rank, unsigned buf)
+{
+	if (!contract_has(s->check->row->op, &s->rank[rank].view, (enum plan_buf)buf))
+		wrong(s, "rank %d has no buffer %u", rank, buf);
+}
+
+static struct value
+read_block(struct sim *s, int rank, unsigned buf, uint32_t block)
+{
+	const struct rank *r = &s->rank[rank];
+
+	must_exist(s, rank, buf);
+	return (struct value){ r->view.buf[buf][block], part_of(s, r, buf, block) };
+}
+
+/* A block of a rank's memory changes: no put may still have to read it, and it must be as long as
+ * what comes. */
+static void
+write_block(struct sim *s, int rank, unsigned buf, uint32_t block, struct value value)
 {
 	struct rank *r = &s->rank[rank];
 
+	must_exist(s, rank, buf);
 	if (r->unread[buf][block])
 		wrong(s, "block %u of buffer %u of rank %d changes before a put has read it", block,
 		      buf, rank);
-	r->view.buf[buf][block] = value;
+	if (buf == TMP)
+		r->part[block] = value.part;
+	else if (!s->check->row->whole && part_of(s, r, buf, block) != value.part)
+		wrong(s, "block %u of buffer %u of rank %d is for part %d, gets %d: not as long",
+		      block, buf, rank, part_of(s, r, buf, block), value.part);
+	r->view.buf[buf][block] = value.bits;
 }
 
 static void
@@ -143,16 +180,23 @@ post(struct sim *s, int rank, unsigned queue, const struct op *op)
 	}
 }
 
-static int64_t
-value_of(const struct rank *r, unsigned buf, uint32_t block)
+/* A block of mine, wrapped. */
+static struct value
+mine(struct sim *s, int rank, unsigned buf, uint32_t block)
 {
-	return r->view.buf[buf][block % r->plan->count[buf]];
+	return read_block(s, rank, buf, block % s->rank[rank].plan->count[buf]);
 }
 
-static int64_t
-combine(const struct sim *s, int64_t a, int64_t b)
+static struct value
+combine(struct sim *s, struct value a, struct value b)
 {
-	return contract_combine(s->check->row->op, s->check->row->unordered, a, b);
+	const struct coll_row *row = s->check->row;
+
+	if (a.part != b.part && !row->whole)
+		wrong(s, "parts %d and %d are combined: not as long", a.part, b.part);
+	a.bits = s->check->digest ? contract_round(row->unordered, a.bits, b.bits)
+	                          : contract_combine(row->op, row->unordered, a.bits, b.bits);
+	return a;
 }
 
 static void
@@ -163,10 +207,10 @@ local(struct sim *s, int rank, const struct op *op)
 	if (op->kind == OP_COPY && r->view.buf[op->dst] == r->view.buf[op->src] && op->i == op->j)
 		return; /* onto itself: nothing changes */
 	for (uint32_t b = 0; b < op->n; b++) {
-		int64_t value = value_of(r, op->src, op->j + b);
+		struct value value = mine(s, rank, op->src, op->j + b);
 
 		if (op->kind == OP_REDUCE)
-			value = combine(s, value, value_of(r, op->src2, op->k + b));
+			value = combine(s, value, mine(s, rank, op->src2, op->k + b));
 		write_block(s, rank, op->dst, (op->i + b) % r->plan->count[op->dst], value);
 	}
 }
@@ -174,11 +218,10 @@ local(struct sim *s, int rank, const struct op *op)
 static void
 fold(struct sim *s, int rank, const struct op *op)
 {
-	struct rank *r = &s->rank[rank];
-	int64_t value = value_of(r, op->src, op->j);
+	struct value value = mine(s, rank, op->src, op->j);
 
 	for (uint32_t b = 1; b < op->n; b++)
-		value = combine(s, value, value_of(r, op->src, op->j + b));
+		value = combine(s, value, mine(s, rank, op->src, op->j + b));
 	write_block(s, rank, op->dst, op->i, value);
 }
 
@@ -232,7 +275,7 @@ end_rank(struct sim *s, int rank)
 
 	r->ended = true;
 	s->live--;
-	if (!contract_holds(s->check->row->op, &r->view, text, sizeof(text)))
+	if (!s->check->digest && !contract_holds(s->check->row->op, &r->view, text, sizeof(text)))
 		wrong(s, "rank %d at its end: %s", rank, text);
 	s->total += r->blocks;
 	if (r->blocks > s->most)
@@ -301,7 +344,7 @@ move_flight(struct sim *s, size_t n)
 	if (!f->is_signal && !f->is_read) {
 		struct rank *r = &s->rank[f->from];
 
-		f->value = r->view.buf[f->src][f->j];
+		f->value = read_block(s, f->from, f->src, f->j);
 		f->is_read = true;
 		r->unread[f->src][f->j]--;
 		r->n_unread--;
@@ -321,6 +364,28 @@ move_flight(struct sim *s, size_t n)
 	*f = s->flight[--s->n_flights];
 	arrive(s, &copy);
 	return true;
+}
+
+/* All results are in: those that are for all ranks are the same bits. */
+static void
+take_digest(struct sim *s)
+{
+	uint64_t h = 0;
+
+	for (int r = 0; r < s->size; r++) {
+		const struct contract_rank *view = &s->rank[r].view, *first = &s->rank[0].view;
+
+		for (uint32_t i = 0; i < view->count[OUT]; i++) {
+			if (!contract_promises(s->check->row->op, view, (int)i))
+				continue;
+			h = hash_bytes(h, &view->buf[OUT][i], sizeof(int64_t));
+			if (s->check->row->op == COLL_ALLREDUCE &&
+			    view->buf[OUT][i] != first->buf[OUT][i])
+				wrong(s, "block %u of rank %d rounds otherwise than rank 0's", i,
+				      r);
+		}
+	}
+	*s->check->digest = h;
 }
 
 /* All is quiet: every batch had its wait, and the whole its cost. */
@@ -374,6 +439,8 @@ simulate(struct sim *s)
 	}
 	if (!s->error)
 		look_at_all(s);
+	if (!s->error && s->check->digest)
+		take_digest(s);
 }
 
 /* IN and OUT become the same memory, the larger one's. */
@@ -413,15 +480,18 @@ make_rank(struct sim *s, int rank)
 		.count = r->plan->count,
 		.entered = s->entered,
 	};
+	r->part = calloc(r->plan->count[TMP] + 1, sizeof(*r->part));
+	for (uint32_t i = 0; r->part && i < r->plan->count[TMP]; i++)
+		r->part[i] = NO_PART;
 	for (int b = 0; b < MBOX_BUFS; b++) {
 		r->view.buf[b] = calloc(r->plan->count[b] + 1, sizeof(int64_t));
 		r->unread[b] = calloc(r->plan->count[b] + 1, 1);
 		if (!r->view.buf[b] || !r->unread[b])
 			return false;
 		for (uint32_t i = 0; i < r->plan->count[b]; i++)
-			r->view.buf[b][i] = GARBAGE;
+			r->view.buf[b][i] = CONTRACT_GARBAGE;
 	}
-	if (c->alias && !alias(s, r))
+	if (contract_aliases(c->row->op, &r->view) && !alias(s, r))
 		return false;
 	r->side = calloc(r->plan->n_edges + 1, sizeof(*r->side));
 	for (uint32_t e = 0; r->side && e < r->plan->n_edges; e++) {
@@ -433,7 +503,7 @@ make_rank(struct sim *s, int rank)
 			return false;
 	}
 	contract_start(c->row->op, &r->view);
-	return r->side != NULL;
+	return r->side && r->part;
 }
 
 static void
@@ -460,6 +530,7 @@ free_rank(struct rank *r)
 		free(r->side[e].clock);
 	}
 	free(r->side);
+	free(r->part);
 	if (r->view.buf[IN] == r->view.buf[OUT])
 		r->view.buf[IN] = NULL, r->unread[IN] = NULL;
 	for (int b = 0; b < MBOX_BUFS; b++) {

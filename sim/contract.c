@@ -30,6 +30,14 @@ contract_combine(enum coll_op op, bool unordered, int64_t a, int64_t b)
 	return (int64_t)(a1 * b1 % PRIME << 32 | (a1 * b0 + a0) % PRIME);
 }
 
+int64_t
+contract_round(bool unordered, int64_t a, int64_t b)
+{
+	const int64_t in_order[2] = { a, b }, sorted[2] = { a < b ? a : b, a < b ? b : a };
+
+	return (int64_t)hash_bytes(0, unordered ? sorted : in_order, sizeof(sorted));
+}
+
 /* Of ranks 0 to n-1. */
 static int64_t
 combined(enum coll_op op, const struct contract_rank *r, int n, int block)
@@ -52,6 +60,38 @@ contract_can_alias(enum coll_op op)
 {
 	return op == COLL_REDUCE || op == COLL_ALLREDUCE || op == COLL_REDUCE_SCATTER ||
 	       op == COLL_SCAN || op == COLL_EXSCAN;
+}
+
+bool
+contract_aliases(enum coll_op op, const struct contract_rank *r)
+{
+	return r->alias && contract_can_alias(op) && (op != COLL_REDUCE || is_root(r));
+}
+
+bool
+contract_has(enum coll_op op, const struct contract_rank *r, enum plan_buf buf)
+{
+	if (op == COLL_REDUCE || op == COLL_GATHER)
+		return buf != OUT || is_root(r);
+	return op != COLL_SCATTER || buf != IN || is_root(r);
+}
+
+int
+contract_part(enum coll_op op, const struct contract_rank *r, enum plan_buf buf, int block)
+{
+	const int P = r->shape->size;
+
+	switch (op) {
+	case COLL_SCATTER:
+	case COLL_REDUCE_SCATTER:
+		return buf == OUT ? r->rank : block;
+	case COLL_GATHER:
+		return buf == IN ? r->rank : block;
+	case COLL_ALLTOALL:
+		return buf == IN ? r->rank * P + block : block * P + r->rank;
+	default:
+		return block;
+	}
 }
 
 /* Whether this rank's IN holds input. */
@@ -138,11 +178,21 @@ after(enum coll_op op, const struct contract_rank *r, int block, int64_t *value)
 		*value = combined(op, r, r->rank + 1, block);
 		return true;
 	case COLL_EXSCAN:
-		*value = combined(op, r, r->rank, block);
-		return r->rank > 0;
+		*value = r->rank > 0 ? combined(op, r, r->rank, block)
+		         : r->alias  ? term(0, block)
+		                     : CONTRACT_GARBAGE;
+		return true;
 	default:
 		return false;
 	}
+}
+
+bool
+contract_promises(enum coll_op op, const struct contract_rank *r, int block)
+{
+	int64_t value;
+
+	return after(op, r, block, &value) && (op != COLL_EXSCAN || r->rank > 0);
 }
 
 void
@@ -173,7 +223,7 @@ contract_holds(enum coll_op op, const struct contract_rank *r, char *text, size_
 			         r->buf[OUT][i], value);
 			return false;
 		}
-	for (uint32_t i = 0; !r->alias && has_input(op, r) && i < r->count[IN]; i++)
+	for (uint32_t i = 0; !contract_aliases(op, r) && has_input(op, r) && i < r->count[IN]; i++)
 		if (r->buf[IN][i] != term(r->rank, (int)i)) {
 			snprintf(text, cap, "IN[%u] was changed", i);
 			return false;
