@@ -9,6 +9,7 @@
 #include <string.h>
 
 #define NO_PART (-1) /* of a block that holds nothing */
+#define SLOWNESS 16  /* the slow ones' steps against the others' */
 
 struct side {              /* one rank's end of a channel */
 	uint32_t there;    /* the index of this edge at the other rank; UINT32_MAX: it has none */
@@ -51,6 +52,7 @@ struct sim {
 	const struct check *check;
 	uint64_t random;
 	int size, live;
+	int slow_rank, slow_puts; /* this rank's steps, that one's puts are slow; size: nobody's */
 	struct rank *rank;
 	bool *entered;
 	struct flight *flight;
@@ -411,27 +413,42 @@ look_at_all(struct sim *s)
 		      row->total(shape));
 }
 
+/* The n'th of the ranks and the flights makes a step if it can. */
+static bool
+move(struct sim *s, uint64_t n)
+{
+	if (n < (uint64_t)s->size)
+		return !s->rank[n].ended && run_rank(s, (int)n);
+	return move_flight(s, n - (uint64_t)s->size);
+}
+
+static bool
+is_slow(const struct sim *s, uint64_t n)
+{
+	if (n < (uint64_t)s->size)
+		return (int)n == s->slow_rank;
+	return s->flight[n - (uint64_t)s->size].from == s->slow_puts;
+}
+
 static void
 simulate(struct sim *s)
 {
 	uint64_t idle = 0;
 
+	s->slow_rank = (int)random_below(s, (uint64_t)s->size + 1);
+	s->slow_puts = (int)random_below(s, (uint64_t)s->size + 1);
 	while ((s->live || s->n_flights) && !s->error) {
 		uint64_t n = (uint64_t)s->size + s->n_flights, pick = random_below(s, n);
-		bool moved;
+		bool moved = false;
 
-		if (pick < (uint64_t)s->size)
-			moved = !s->rank[pick].ended && run_rank(s, (int)pick);
-		else
-			moved = move_flight(s, pick - (uint64_t)s->size);
+		if (!is_slow(s, pick) || !random_below(s, SLOWNESS))
+			moved = move(s, pick);
 		idle = moved ? 0 : idle + 1;
 		if (idle < 20 * n)
 			continue;
 		/* So many misses are chance or the end: ask everybody, in order. */
 		for (pick = 0; pick < n && !moved; pick++)
-			moved = pick < (uint64_t)s->size
-			                ? !s->rank[pick].ended && run_rank(s, (int)pick)
-			                : move_flight(s, pick - (uint64_t)s->size);
+			moved = move(s, pick);
 		if (!moved)
 			wrong(s, "deadlock: %d ranks have not ended, %zu messages are under way",
 			      s->live, s->n_flights);

@@ -4,9 +4,9 @@
  *
  * The network is as free as the rules of plans allow: each block of a put is
  * read and lands at a time of its own, in any order; a signal comes after the
- * puts of its batch and the signals before it, on its channel. Sources are read
- * as late as may be. A rank's results are looked at when its own queues end,
- * not when all is quiet. Errors: what a contract says, a deadlock, a source that
+ * puts of its batch and the signals before it, on its channel. In most runs one
+ * rank is slow, and the puts of one are. A rank's results are looked at when its
+ * own queues end, not when all is quiet. Errors: what a contract says, a deadlock, a source that
  * changes before it was read, data or signals that come to a rank after its
  * end, more or fewer rounds or blocks than the row's closed forms; a buffer that
  * the rank has not; a block that goes where one of another length belongs, or is
