@@ -1,6 +1,6 @@
 #include "sim/check.h"
 
-#include "sim/contract.h"
+#include "sim/check_impl.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -8,59 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NO_PART (-1) /* of a block that holds nothing */
-#define SLOWNESS 16  /* the slow ones' steps against the others' */
-
-struct side {              /* one rank's end of a channel */
-	uint32_t there;    /* the index of this edge at the other rank; UINT32_MAX: it has none */
-	uint32_t closed;   /* out: batches closed by a signal that was posted */
-	uint32_t came;     /* in: batches that have come */
-	uint32_t waited;   /* in: of those, waited for */
-	uint32_t *pending; /* out, by batch: blocks that have not landed */
-	int *clock;        /* in, by batch: rounds until it came */
-};
-
-struct rank {
-	struct plan *plan;
-	struct contract_rank view;
-	uint8_t *unread[MBOX_BUFS]; /* by block: puts that have not read it yet */
-	int *part;                  /* by block of TMP: what it holds */
-	struct side *side;          /* by edge */
-	uint32_t at[MBOX_QUEUES];   /* ops done */
-	int clock[MBOX_QUEUES];
-	uint32_t n_unread;
-	int64_t blocks;
-	bool ended;
-};
-
-struct value {
-	int64_t bits;
-	int part; /* contract_part */
-};
-
-struct flight { /* one block of a put, or a signal */
-	bool is_signal, is_read;
-	int from, to;
-	uint32_t edge, batch;
-	int clock;
-	uint8_t src, dst;
-	uint32_t i, j;
-	struct value value;
-};
-
-struct sim {
-	const struct check *check;
-	uint64_t random;
-	int size, live;
-	int slow_rank, slow_puts; /* this rank's steps, that one's puts are slow; size: nobody's */
-	struct rank *rank;
-	bool *entered;
-	struct flight *flight;
-	size_t n_flights, cap;
-	int rounds;
-	int64_t most, total; /* blocks that one rank, and all ranks, have put */
-	int error;
-};
+#define SLOWNESS 16 /* the slow ones' steps against the others' */
 
 static uint64_t
 random_below(struct sim *s, uint64_t n)
@@ -72,7 +20,8 @@ random_below(struct sim *s, uint64_t n)
 	return (z ^ z >> 31) % n;
 }
 
-static void __attribute__((format(printf, 2, 3))) wrong(struct sim *s, const char *fmt, ...)
+void
+sim_wrong(struct sim *s, const char *fmt, ...)
 {
 	const struct check *c = s->check;
 	char text[300];
@@ -97,7 +46,7 @@ fly(struct sim *s, const struct flight *f)
 		struct flight *more = realloc(s->flight, cap * sizeof(*more));
 
 		if (!more) {
-			wrong(s, "no memory for messages in flight");
+			sim_wrong(s, "no memory for messages in flight");
 			return;
 		}
 		s->flight = more;
@@ -118,7 +67,7 @@ static void
 must_exist(struct sim *s, int rank, unsigned buf)
 {
 	if (!contract_has(s->check->row->op, &s->rank[rank].view, (enum plan_buf)buf))
-		wrong(s, "rank %d has no buffer %u", rank, buf);
+		sim_wrong(s, "rank %d has no buffer %u", rank, buf);
 }
 
 static struct value
@@ -139,13 +88,14 @@ write_block(struct sim *s, int rank, unsigned buf, uint32_t block, struct value 
 
 	must_exist(s, rank, buf);
 	if (r->unread[buf][block])
-		wrong(s, "block %u of buffer %u of rank %d changes before a put has read it", block,
-		      buf, rank);
+		sim_wrong(s, "block %u of buffer %u of rank %d changes before a put has read it",
+		          block, buf, rank);
 	if (buf == TMP)
 		r->part[block] = value.part;
 	else if (!s->check->row->whole && part_of(s, r, buf, block) != value.part)
-		wrong(s, "block %u of buffer %u of rank %d is for part %d, gets %d: not as long",
-		      block, buf, rank, part_of(s, r, buf, block), value.part);
+		sim_wrong(s,
+		          "block %u of buffer %u of rank %d is for part %d, gets %d: not as long",
+		          block, buf, rank, part_of(s, r, buf, block), value.part);
 	r->view.buf[buf][block] = value.bits;
 }
 
@@ -165,7 +115,7 @@ post(struct sim *s, int rank, unsigned queue, const struct op *op)
 	};
 
 	if (r->plan->edges[op->edge].queue != queue)
-		wrong(s, "rank %d sends on an edge of another queue", rank);
+		sim_wrong(s, "rank %d sends on an edge of another queue", rank);
 	for (uint32_t b = 0; op->kind == OP_PUT && b < op->n; b++) {
 		f.i = (op->i + b) % r->plan->count[op->dst];
 		f.j = (op->j + b) % r->plan->count[op->src];
@@ -195,7 +145,7 @@ combine(struct sim *s, struct value a, struct value b)
 	const struct coll_row *row = s->check->row;
 
 	if (a.part != b.part && !row->whole)
-		wrong(s, "parts %d and %d are combined: not as long", a.part, b.part);
+		sim_wrong(s, "parts %d and %d are combined: not as long", a.part, b.part);
 	a.bits = s->check->digest ? contract_round(row->unordered, a.bits, b.bits)
 	                          : contract_combine(row->op, row->unordered, a.bits, b.bits);
 	return a;
@@ -278,7 +228,7 @@ end_rank(struct sim *s, int rank)
 	r->ended = true;
 	s->live--;
 	if (!s->check->digest && !contract_holds(s->check->row->op, &r->view, text, sizeof(text)))
-		wrong(s, "rank %d at its end: %s", rank, text);
+		sim_wrong(s, "rank %d at its end: %s", rank, text);
 	s->total += r->blocks;
 	if (r->blocks > s->most)
 		s->most = r->blocks;
@@ -319,8 +269,8 @@ arrive(struct sim *s, const struct flight *f)
 	struct side *in;
 
 	if (to->ended)
-		wrong(s, "rank %d gets %s of rank %d after its end", f->to,
-		      f->is_signal ? "a signal" : "data", f->from);
+		sim_wrong(s, "rank %d gets %s of rank %d after its end", f->to,
+		          f->is_signal ? "a signal" : "data", f->from);
 	if (!f->is_signal) {
 		write_block(s, f->to, f->dst, f->i, f->value);
 		out->pending[f->batch]--;
@@ -328,8 +278,8 @@ arrive(struct sim *s, const struct flight *f)
 	}
 	if (out->there == UINT32_MAX ||
 	    to->side[out->there].came >= to->plan->edges[out->there].expect) {
-		wrong(s, "rank %d gets a signal of rank %d that it does not wait for", f->to,
-		      f->from);
+		sim_wrong(s, "rank %d gets a signal of rank %d that it does not wait for", f->to,
+		          f->from);
 		return;
 	}
 	in = &to->side[out->there];
@@ -383,8 +333,8 @@ take_digest(struct sim *s)
 			h = hash_bytes(h, &view->buf[OUT][i], sizeof(int64_t));
 			if (s->check->row->op == COLL_ALLREDUCE &&
 			    view->buf[OUT][i] != first->buf[OUT][i])
-				wrong(s, "block %u of rank %d rounds otherwise than rank 0's", i,
-				      r);
+				sim_wrong(s, "block %u of rank %d rounds otherwise than rank 0's",
+				          i, r);
 		}
 	}
 	*s->check->digest = h;
@@ -400,17 +350,18 @@ look_at_all(struct sim *s)
 	for (int r = 0; r < s->size; r++)
 		for (uint32_t e = 0; e < s->rank[r].plan->n_edges; e++)
 			if (s->rank[r].side[e].waited != s->rank[r].side[e].came)
-				wrong(s, "rank %d got %u batches of rank %d and waited for %u", r,
-				      s->rank[r].side[e].came, s->rank[r].plan->edges[e].rank,
-				      s->rank[r].side[e].waited);
+				sim_wrong(s, "rank %d got %u batches of rank %d and waited for %u",
+				          r, s->rank[r].side[e].came,
+				          s->rank[r].plan->edges[e].rank,
+				          s->rank[r].side[e].waited);
 	if (s->rounds != row->rounds(shape))
-		wrong(s, "%d rounds, its cost says %" PRId64, s->rounds, row->rounds(shape));
+		sim_wrong(s, "%d rounds, its cost says %" PRId64, s->rounds, row->rounds(shape));
 	if (s->most != row->blocks(shape))
-		wrong(s, "a rank has put %" PRId64 " blocks, the cost says %" PRId64 " at most",
-		      s->most, row->blocks(shape));
+		sim_wrong(s, "a rank has put %" PRId64 " blocks, the cost says %" PRId64 " at most",
+		          s->most, row->blocks(shape));
 	if (s->total != row->total(shape))
-		wrong(s, "%" PRId64 " blocks were put, the cost says %" PRId64, s->total,
-		      row->total(shape));
+		sim_wrong(s, "%" PRId64 " blocks were put, the cost says %" PRId64, s->total,
+		          row->total(shape));
 }
 
 /* The n'th of the ranks and the flights makes a step if it can. */
@@ -450,111 +401,15 @@ simulate(struct sim *s)
 		for (pick = 0; pick < n && !moved; pick++)
 			moved = move(s, pick);
 		if (!moved)
-			wrong(s, "deadlock: %d ranks have not ended, %zu messages are under way",
-			      s->live, s->n_flights);
+			sim_wrong(s,
+			          "deadlock: %d ranks have not ended, %zu messages are under way",
+			          s->live, s->n_flights);
 		idle = 0;
 	}
 	if (!s->error)
 		look_at_all(s);
 	if (!s->error && s->check->digest)
 		take_digest(s);
-}
-
-/* IN and OUT become the same memory, the larger one's. */
-static bool
-alias(struct sim *s, struct rank *r)
-{
-	int larger = r->plan->count[OUT] > r->plan->count[IN] ? OUT : IN, other = IN + OUT - larger;
-
-	if (s->check->row->op != COLL_REDUCE_SCATTER && r->plan->count[IN] != r->plan->count[OUT]) {
-		wrong(s, "IN has %u blocks, OUT %u: not the same vector", r->plan->count[IN],
-		      r->plan->count[OUT]);
-		return false;
-	}
-	free(r->view.buf[other]);
-	free(r->unread[other]);
-	r->view.buf[other] = r->view.buf[larger];
-	r->unread[other] = r->unread[larger];
-	return true;
-}
-
-static bool
-make_rank(struct sim *s, int rank)
-{
-	struct rank *r = &s->rank[rank];
-	const struct check *c = s->check;
-
-	s->error = plan_build(&c->row->program, &c->shape, rank, &r->plan);
-	if (s->error)
-		return false;
-	if (c->change)
-		c->change(r->plan, c->change_arg);
-	r->view = (struct contract_rank){
-		.rank = rank,
-		.shape = &c->shape,
-		.alias = c->alias,
-		.unordered = c->row->unordered,
-		.count = r->plan->count,
-		.entered = s->entered,
-	};
-	r->part = calloc(r->plan->count[TMP] + 1, sizeof(*r->part));
-	for (uint32_t i = 0; r->part && i < r->plan->count[TMP]; i++)
-		r->part[i] = NO_PART;
-	for (int b = 0; b < MBOX_BUFS; b++) {
-		r->view.buf[b] = calloc(r->plan->count[b] + 1, sizeof(int64_t));
-		r->unread[b] = calloc(r->plan->count[b] + 1, 1);
-		if (!r->view.buf[b] || !r->unread[b])
-			return false;
-		for (uint32_t i = 0; i < r->plan->count[b]; i++)
-			r->view.buf[b][i] = CONTRACT_GARBAGE;
-	}
-	if (contract_aliases(c->row->op, &r->view) && !alias(s, r))
-		return false;
-	r->side = calloc(r->plan->n_edges + 1, sizeof(*r->side));
-	for (uint32_t e = 0; r->side && e < r->plan->n_edges; e++) {
-		/* A change may have added a send; a batch each is the most. */
-		r->side[e].pending =
-		        calloc(r->plan->queue[0].n + r->plan->queue[1].n + 2, sizeof(uint32_t));
-		r->side[e].clock = calloc(r->plan->edges[e].expect + 1, sizeof(int));
-		if (!r->side[e].pending || !r->side[e].clock)
-			return false;
-	}
-	contract_start(c->row->op, &r->view);
-	return r->side && r->part;
-}
-
-static void
-join_sides(struct sim *s, int rank)
-{
-	struct rank *r = &s->rank[rank];
-
-	for (uint32_t e = 0; e < r->plan->n_edges; e++) {
-		const struct plan *there = s->rank[r->plan->edges[e].rank].plan;
-
-		r->side[e].there = UINT32_MAX;
-		for (uint32_t t = 0; t < there->n_edges; t++)
-			if (there->edges[t].rank == rank &&
-			    there->edges[t].queue == r->plan->edges[e].queue)
-				r->side[e].there = t;
-	}
-}
-
-static void
-free_rank(struct rank *r)
-{
-	for (uint32_t e = 0; r->side && e < r->plan->n_edges; e++) {
-		free(r->side[e].pending);
-		free(r->side[e].clock);
-	}
-	free(r->side);
-	free(r->part);
-	if (r->view.buf[IN] == r->view.buf[OUT])
-		r->view.buf[IN] = NULL, r->unread[IN] = NULL;
-	for (int b = 0; b < MBOX_BUFS; b++) {
-		free(r->view.buf[b]);
-		free(r->unread[b]);
-	}
-	plan_free(r->plan);
 }
 
 int
@@ -569,16 +424,16 @@ check_run(const struct check *check)
 	s.rank = calloc((size_t)s.size, sizeof(*s.rank));
 	s.entered = calloc((size_t)s.size, sizeof(*s.entered));
 	for (int r = 0; s.rank && s.entered && r < s.size && made; r++)
-		made = make_rank(&s, r);
+		made = sim_make_rank(&s, r);
 	if (!s.rank || !s.entered || (!made && !s.error))
 		s.error = fail(ORIEL_ENOMEM, "no memory for %d ranks", s.size);
 	if (!s.error) {
 		for (int r = 0; r < s.size; r++)
-			join_sides(&s, r);
+			sim_join_sides(&s, r);
 		simulate(&s);
 	}
 	for (int r = 0; s.rank && r < s.size; r++)
-		free_rank(&s.rank[r]);
+		sim_free_rank(&s.rank[r]);
 	free(s.rank);
 	free(s.entered);
 	free(s.flight);
