@@ -77,14 +77,23 @@ every_order(struct check c, uint64_t seeds)
 		}
 }
 
-/* Every argument, root and node shape that the row has for so many ranks. */
+/* The next argument to try: all on few ranks, else up to 8, powers of two, and the most. */
+static int
+next_arg(int arg, int most, int size)
+{
+	int next = size > 16 && arg >= 8 ? 2 * arg : arg + 1;
+
+	return arg < most && next > most ? most : next;
+}
+
+/* Every root and node shape that the row has for so many ranks, and arguments of all sizes. */
 static void
 every_shape(const struct coll_row *row, int size, uint64_t seeds)
 {
 	struct check c = { .row = row, .shape.size = size };
-	int roots = coll_kinds[row->op].rooted ? size : 1;
+	int roots = coll_kinds[row->op].rooted ? size : 1, most = most_arg(row, size);
 
-	for (int arg = least_arg(row, size); arg <= most_arg(row, size); arg++)
+	for (int arg = least_arg(row, size); arg <= most; arg = next_arg(arg, most, size))
 		for (int root = 0; root < roots; root += root && size > 9 ? size - 2 : 1)
 			for (int node = 0; node < size; node++) {
 				c.shape.arg = arg;
@@ -118,19 +127,61 @@ struct change {
 	bool made;
 };
 
+/* The queue whose op is number at of all; at becomes its number there. */
+static struct plan_queue *
+queue_of(struct plan *plan, uint32_t *at)
+{
+	struct plan_queue *q = plan->queue;
+
+	if (*at < q->n)
+		return q;
+	*at -= q->n;
+	return q + 1;
+}
+
 static struct op *
 nth(struct plan *plan, uint32_t at)
 {
-	return &plan->queue[0].ops[at];
+	struct plan_queue *q = queue_of(plan, &at);
+
+	return &q->ops[at];
+}
+
+/* The op behind it in its queue; NULL: there is none. */
+static struct op *
+behind(struct plan *plan, uint32_t at)
+{
+	const struct plan_queue *q = queue_of(plan, &at);
+
+	return at + 1 < q->n ? &q->ops[at + 1] : NULL;
+}
+
+/*
+ * A wait that no mistake spoils: another one for the same sender follows before anything else
+ * does; or, in this broadcast, all waits are for one sender, and some blocks are not needed soon.
+ */
+static bool
+idle_wait(struct plan *plan, uint32_t at)
+{
+	const struct op *op = nth(plan, at);
+	const struct plan_queue *q = queue_of(plan, &at);
+
+	if (op->kind != OP_WAIT)
+		return false;
+	for (uint32_t i = at + 1; i < q->n && q->ops[i].kind == OP_WAIT; i++)
+		if (q->ops[i].edge == op->edge)
+			return true;
+	return plan->program->build == bcast_scatter_allgather;
 }
 
 static bool
 drop_op(struct plan *plan, uint32_t at)
 {
-	struct plan_queue *q = &plan->queue[0];
+	struct plan_queue *q;
 
-	if (nth(plan, at)->kind == OP_FLUSH)
-		return false; /* every_flush_is_needed has them */
+	if (nth(plan, at)->kind == OP_FLUSH || idle_wait(plan, at))
+		return false; /* every_flush_is_needed has flushes */
+	q = queue_of(plan, &at);
 	for (uint32_t i = at; i + 1 < q->n; i++)
 		q->ops[i] = q->ops[i + 1];
 	q->n--;
@@ -202,7 +253,7 @@ other_peer(struct plan *plan, uint32_t at)
 {
 	struct op *op = nth(plan, at);
 
-	if (op->kind > OP_WAIT || plan->n_edges < 2)
+	if (op->kind > OP_WAIT || plan->n_edges < 2 || idle_wait(plan, at))
 		return false;
 	op->edge = (op->edge + 1) % plan->n_edges;
 	return true;
@@ -211,7 +262,7 @@ other_peer(struct plan *plan, uint32_t at)
 static bool
 wait_for_one_less(struct plan *plan, uint32_t at)
 {
-	if (nth(plan, at)->kind != OP_WAIT)
+	if (nth(plan, at)->kind != OP_WAIT || idle_wait(plan, at))
 		return false;
 	nth(plan, at)->n--;
 	return true;
@@ -220,7 +271,7 @@ wait_for_one_less(struct plan *plan, uint32_t at)
 static bool
 wait_for_one_more(struct plan *plan, uint32_t at)
 {
-	if (nth(plan, at)->kind != OP_WAIT)
+	if (nth(plan, at)->kind != OP_WAIT || idle_wait(plan, at))
 		return false;
 	nth(plan, at)->n++;
 	return true;
@@ -231,10 +282,10 @@ twice(struct plan *plan, uint32_t at)
 {
 	if (nth(plan, at)->kind != OP_PUT && nth(plan, at)->kind != OP_SIGNAL)
 		return false;
-	if (at + 1 >= plan->queue[0].n)
+	if (!behind(plan, at))
 		return false;
 	/* Over the op behind it: two mistakes at once, but never the right program. */
-	*nth(plan, at + 1) = *nth(plan, at);
+	*behind(plan, at) = *nth(plan, at);
 	return true;
 }
 
@@ -252,10 +303,14 @@ is_power(long n, long base)
 static bool
 send_too_early(struct plan *plan, uint32_t at)
 {
-	struct op *wait = nth(plan, at), *send = wait + 1, copy;
+	struct op *wait = nth(plan, at), *send = behind(plan, at), copy;
 
-	if (at + 1 >= plan->queue[0].n || wait->kind != OP_WAIT || send->kind > OP_SIGNAL)
+	if (!send || wait->kind != OP_WAIT || send->kind > OP_SIGNAL)
 		return false;
+	if (plan->program->build == allgather_doubling && !plan->shape.arg)
+		return false; /* The first block of a round is the rank's own. */
+	if (plan->program->build == alltoall_direct)
+		return false; /* It waits for the sake of pace. */
 	if (plan->program->build == allgather_bruck && !is_power(plan->shape.size, plan->shape.arg))
 		return false; /* The last round is cut short: its puts may not hold the news. */
 	copy = *wait;
@@ -284,7 +339,7 @@ make_mistake(struct plan *plan, void *arg)
 {
 	struct change *c = arg;
 
-	if (c->at < plan->queue[0].n)
+	if (c->at < plan->queue[0].n + plan->queue[1].n)
 		c->made |= c->mistake->make(plan, c->at);
 }
 
@@ -318,7 +373,7 @@ find_all(const struct coll_row *row, const struct shape *shape)
 	int made = 0;
 
 	for (size_t m = 0; m < ARRAY_SIZE(mistakes); m++)
-		for (uint32_t at = 0; at < 40; at++)
+		for (uint32_t at = 0; at < 64; at++)
 			made += find(row, shape, &mistakes[m], at) > 0;
 	return made;
 }
