@@ -12,18 +12,20 @@
  * allgather       -                    P blocks; block r is rank r's before it starts
  * alltoall        P blocks             P blocks; block r is there before it starts
  * bcast           -                    the vector; the root's before it starts
- * gather          1 block              at the root P blocks; its own is there
+ * gather          1 block, but not     at the root P blocks; its own is there
+ *                 at the root
  * scatter         at the root P blocks 1 block; the root's is there
  * reduce          the vector           at the root the vector
  * allreduce       the vector           the vector
  * reduce_scatter  P blocks             1 block
  * scan, exscan    the vector           the vector
  *
- * A vector is one block or is cut into as many equal parts as the program says
- * it has blocks; the last parts may be shorter or empty. Blocks are the
- * caller's and may differ in size. TMP is the library's: every block of it has
- * room for the largest block of the call; what moves between TMP and another
- * buffer is as long as the block there. IN of a vector op may be the same
+ * A program declares its buffers for all ranks, and touches them only where the
+ * rank has them by this list. A vector is one block or is cut into as many equal
+ * parts as the program says it has blocks; the last parts may be shorter or
+ * empty. Blocks are the caller's and may differ in size. TMP is the library's:
+ * every block of it has room for the largest block of the call; what moves
+ * between TMP and another buffer is as long as the block there. IN of a vector op may be the same
  * memory as OUT, and OUT of reduce_scatter the same as IN's first block: a
  * program must be right in both cases (the checkers try both).
  */
