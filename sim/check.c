@@ -174,6 +174,8 @@ local(struct sim *s, int rank, const struct op *op)
 {
 	struct rank *r = &s->rank[rank];
 
+	if (op->kind == OP_COPY && r->view.buf[op->dst] == r->view.buf[op->src] && op->i == op->j)
+		return; /* onto itself: nothing changes */
 	for (uint32_t b = 0; b < op->n; b++) {
 		int64_t value = value_of(s, rank, op->src, op->j + b);
 
