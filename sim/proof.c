@@ -90,9 +90,10 @@ conflict(struct memory *m, struct access first, struct access then, int rank, un
 		return;
 	graph_op_text(m->g, first.op, a, sizeof(a));
 	graph_op_text(m->g, then.op, b, sizeof(b));
-	m->error = fail(ORIEL_EMISMATCH, "%s, %s[%u] of rank %d: %s %s it, unordered with %s",
-	                rule(first.kind, then.kind), buf_name[buf], block, rank, a,
-	                verb[first.kind], b);
+	m->error =
+	        fail(ORIEL_EMISMATCH, "%s, %s[%u] of rank %d: %s %s it and %s %s it, in no order",
+	             rule(first.kind, then.kind), buf_name[buf], block, rank, a, verb[first.kind],
+	             b, verb[then.kind]);
 }
 
 static void
@@ -117,7 +118,7 @@ touch(struct memory *m, uint32_t op, enum access_kind kind, int rank, unsigned b
 	block %= p->plan->count[buf];
 	at = p->at[buf] + block;
 	c = &m->cell[at];
-	if (!contract_has(m->proof->row->op, &p->view, buf) && !m->error) {
+	if (!contract_has(m->proof->row->op, &p->view, (enum plan_buf)buf) && !m->error) {
 		char text[120];
 
 		graph_op_text(m->g, op, text, sizeof(text));
@@ -203,7 +204,11 @@ check_operands(struct memory *m, uint32_t op, const struct op *o, const struct p
 static void
 run_local(struct memory *m, uint32_t op, const struct op *o, int rank)
 {
-	check_operands(m, op, o, &m->part[rank]);
+	const struct part *p = &m->part[rank];
+
+	if (o->kind == OP_COPY && p->at[o->dst] == p->at[o->src] && o->i == o->j)
+		return; /* onto itself, in place: nothing changes */
+	check_operands(m, op, o, p);
 	for (uint32_t b = 0; b < o->n; b++) {
 		int64_t value = m->value[touch(m, op, READS, rank, o->src, o->j + b)];
 
@@ -404,7 +409,8 @@ start(struct memory *m, uint32_t n_blocks)
 		struct part *p = &m->part[r];
 
 		for (int b = 0; b < MBOX_BUFS; b++)
-			p->view.buf[b] = m->value + p->at[b];
+			if (contract_has(m->proof->row->op, &p->view, (enum plan_buf)b))
+				p->view.buf[b] = m->value + p->at[b];
 		contract_start(m->proof->row->op, &p->view);
 	}
 }
