@@ -12,7 +12,7 @@ graph_op_text(const struct graph *g, uint32_t op, char *text, size_t cap)
 	char words[80];
 	int rank = graph_rank(g, op);
 
-	plan_op_text(g->plan[rank], graph_op(g, op), words, sizeof(words));
+	plan_op_text(g->plan[rank], g->op[op], words, sizeof(words));
 	snprintf(text, cap, "rank %d queue %u op %u (%s)", rank, g->lane[op] % g->n_queues,
 	         graph_position(g, op), words);
 }
@@ -31,7 +31,7 @@ count_batches(struct graph *g)
 	uint32_t n_channels = (uint32_t)(g->size * g->size) * g->n_queues;
 
 	for (uint32_t op = 0; op < g->n_ops; op++) {
-		const struct op *o = graph_op(g, op);
+		const struct op *o = g->op[op];
 		char text[120];
 
 		if (!sends(o))
@@ -54,7 +54,7 @@ static void
 number_batches(struct graph *g)
 {
 	for (uint32_t op = 0; op < g->n_ops; op++) {
-		const struct op *o = graph_op(g, op);
+		const struct op *o = g->op[op];
 		struct channel *c;
 		struct batch *b;
 
@@ -78,7 +78,7 @@ find_open_puts(const struct graph *g)
 	char text[120];
 
 	for (uint32_t op = 0; op < g->n_ops; op++) {
-		const struct channel *c = sends(graph_op(g, op)) ? graph_channel(g, op) : NULL;
+		const struct channel *c = sends(g->op[op]) ? graph_channel(g, op) : NULL;
 
 		if (!c || g->batch_of[op] < c->first + c->n)
 			continue;
@@ -95,7 +95,7 @@ match_waits(struct graph *g)
 	char text[120];
 
 	for (uint32_t op = 0; op < g->n_ops; op++) {
-		const struct op *o = graph_op(g, op);
+		const struct op *o = g->op[op];
 		const struct channel *c = o->kind == OP_WAIT ? graph_channel(g, op) : NULL;
 		unsigned queue = g->lane[op] % g->n_queues;
 
@@ -134,7 +134,7 @@ find_flushes(struct graph *g)
 		uint32_t next = NEVER;
 
 		for (uint32_t op = g->first[lane + 1]; op-- > g->first[lane];) {
-			if (graph_op(g, op)->kind == OP_FLUSH)
+			if (g->op[op]->kind == OP_FLUSH)
 				next = graph_position(g, op);
 			g->freed[op] = next;
 		}
@@ -172,14 +172,14 @@ make_clocks(struct graph *g)
 	uint32_t waits = 0, made = 0;
 
 	for (uint32_t op = 0; op < g->n_ops; op++)
-		waits += graph_op(g, op)->kind == OP_WAIT;
+		waits += g->op[op]->kind == OP_WAIT;
 	g->clocks = malloc(((size_t)waits + 1) * g->n_lanes * sizeof(*g->clocks));
 	if (!g->clocks)
 		return fail(ORIEL_ENOMEM, "no memory for the clocks of %u waits", waits);
 	memset(g->clocks, 0, g->n_lanes * sizeof(*g->clocks));
 	for (uint32_t i = 0; i < g->n_ops; i++) {
 		uint32_t op = g->order[i], lane = g->lane[op];
-		const struct op *o = graph_op(g, op);
+		const struct op *o = g->op[op];
 
 		if (o->kind == OP_WAIT && o->n) {
 			uint32_t last = graph_channel(g, op)->first + o->n - 1;
@@ -290,15 +290,18 @@ lay_out(struct graph *g)
 	}
 	g->first[g->n_lanes] = g->n_ops;
 	g->lane = malloc((5 * (size_t)g->n_ops + 1) * sizeof(*g->lane));
-	if (!g->lane)
+	g->op = malloc(((size_t)g->n_ops + 1) * sizeof(const struct op *));
+	if (!g->lane || !g->op)
 		return fail(ORIEL_ENOMEM, "no memory for %u ops", g->n_ops);
 	g->batch_of = g->lane + g->n_ops;
 	g->freed = g->batch_of + g->n_ops;
 	g->order = g->freed + g->n_ops;
 	g->clock_of = g->order + g->n_ops;
 	for (uint32_t lane = 0; lane < g->n_lanes; lane++)
-		for (uint32_t op = g->first[lane]; op < g->first[lane + 1]; op++)
+		for (uint32_t op = g->first[lane], i = 0; op < g->first[lane + 1]; op++, i++) {
 			g->lane[op] = lane;
+			g->op[op] = &g->plan[lane / g->n_queues]->queue[lane % g->n_queues].ops[i];
+		}
 	return 0;
 }
 
@@ -343,6 +346,7 @@ graph_free(struct graph *g)
 {
 	free(g->first);
 	free(g->lane);
+	free(g->op);
 	free(g->channel);
 	free(g->batch);
 	free(g->clocks);

@@ -35,6 +35,7 @@ struct graph {
 	uint32_t n_lanes, n_ops, n_batches;
 	uint32_t *first; /* by lane: the number of its op 0; and of all ops at the end */
 	uint32_t *lane;  /* by op */
+	const struct op **op;
 	struct channel {
 		uint32_t first, n;
 	} * channel;          /* its batches; by sender, receiver, sender's queue */
@@ -98,19 +99,11 @@ graph_position(const struct graph *g, uint32_t op)
 	return op - g->first[g->lane[op]];
 }
 
-static inline const struct op *
-graph_op(const struct graph *g, uint32_t op)
-{
-	uint32_t lane = g->lane[op];
-
-	return &g->plan[lane / g->n_queues]->queue[lane % g->n_queues].ops[op - g->first[lane]];
-}
-
 /* The channel of a put, a signal or a wait. */
 static inline struct channel *
 graph_channel(const struct graph *g, uint32_t op)
 {
-	const struct op *o = graph_op(g, op);
+	const struct op *o = g->op[op];
 	int rank = graph_rank(g, op);
 	const struct edge *e = &g->plan[rank]->edges[o->edge];
 	int from = o->kind == OP_WAIT ? e->rank : rank, to = o->kind == OP_WAIT ? rank : e->rank;

@@ -55,7 +55,7 @@ has_begun(const struct walk *w, unsigned call, int rank)
 static uint32_t
 awaited(const struct graph *g, uint32_t op)
 {
-	const struct op *o = graph_op(g, op);
+	const struct op *o = g->op[op];
 
 	if (o->kind != OP_WAIT || o->n == 0)
 		return NEVER;
@@ -66,7 +66,7 @@ static bool
 can_run(const struct walk *w, unsigned call, uint32_t op)
 {
 	const struct graph *g = w->g;
-	const struct op *o = graph_op(g, op);
+	const struct op *o = g->op[op];
 	uint32_t closer;
 
 	if (o->kind == OP_PUT || o->kind == OP_SIGNAL)
@@ -95,8 +95,8 @@ stands_at(const struct walk *w, unsigned call, int rank, unsigned queue)
 	for (unsigned k = 0; k < w->g->n_queues; k++) {
 		uint32_t op = next_of_lane(w, call, graph_lane(w->g, rank, k));
 
-		if (op != NEVER && (best == NEVER ||
-		                    graph_op(w->g, op)->appended < graph_op(w->g, best)->appended))
+		if (op != NEVER &&
+		    (best == NEVER || w->g->op[op]->appended < w->g->op[best]->appended))
 			best = op;
 	}
 	return best;

@@ -252,7 +252,7 @@ count_rounds(struct memory *m, uint32_t op, const struct op *o)
 static void
 run_op(struct memory *m, uint32_t op)
 {
-	const struct op *o = graph_op(m->g, op);
+	const struct op *o = m->g->op[op];
 	int rank = graph_rank(m->g, op);
 
 	count_rounds(m, op, o);
@@ -390,7 +390,7 @@ count_touches(const struct graph *g)
 	uint32_t n = 0;
 
 	for (uint32_t op = 0; op < g->n_ops; op++) {
-		const struct op *o = graph_op(g, op);
+		const struct op *o = g->op[op];
 
 		if (o->kind != OP_WAIT && o->kind != OP_CALL)
 			n += 3 * o->n + 1;

@@ -15,4 +15,8 @@
 void shapes_each(const struct coll_row *row, int size, int thin_above,
                  void (*use)(void *arg, const struct shape *shape), void *arg);
 
+/* The environment's TEST_ROW names the row, or begins the names of several: "allreduce/"; or it is
+ * not set. */
+bool shapes_wanted(const struct coll_row *row);
+
 #endif
