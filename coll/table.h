@@ -83,17 +83,47 @@ extern const size_t coll_rows;
 
 /* The row of that name, "allgather/ring"; NULL: none. */
 const struct coll_row *coll_row_named(const char *name);
-/* "bruck:4", "ring": the row of op and its argument (the least if none is given), checked for the
- * shape. EINVAL says what is wrong. */
-int coll_find(enum coll_op op, const char *text, const struct shape *shape,
-              const struct coll_row **row, int *arg);
 /* The row's argument n, forced into its range for size ranks. */
 int coll_clip(const struct coll_row *row, int size, int arg);
 
 /* The programs. */
 void barrier_dissemination(struct queue *q, int arg);
 void agree_dissemination(struct queue *q, int arg);
-void allgather_ring(struct queue *q, int arg);
 void allgather_bruck(struct queue *q, int radix);
+void allgather_direct(struct queue *q, int arg);
+void allgather_doubling(struct queue *q, int near);
+void allgather_rails(struct queue *q, int width);
+void allgather_ring(struct queue *q, int arg);
+void alltoall_bruck(struct queue *q, int radix);
+void alltoall_direct(struct queue *q, int window);
+void alltoall_pairwise(struct queue *q, int arg);
+void bcast_binomial(struct queue *q, int arg);
+void bcast_chain(struct queue *q, int arg);
+void bcast_scatter_allgather(struct queue *q, int arg);
+void gather_binomial(struct queue *q, int arg);
+void gather_direct(struct queue *q, int arg);
+void scatter_binomial(struct queue *q, int arg);
+void scatter_direct(struct queue *q, int arg);
+
+/* Those that combine. */
+void reduce_direct(struct queue *q, int arg);
+void reduce_binomial(struct queue *q, int arg);
+void reduce_twoshot(struct queue *q, int arg);
+void reduce_halving(struct queue *q, int arg);
+void allreduce_oneshot(struct queue *q, int arg);
+void allreduce_twoshot(struct queue *q, int arg);
+void allreduce_doubling(struct queue *q, int arg);
+void allreduce_ring(struct queue *q, int arg);
+void allreduce_rabenseifner(struct queue *q, int arg);
+void allreduce_halving(struct queue *q, int arg);
+void allreduce_rails(struct queue *q, int arg);
+void reduce_scatter_direct(struct queue *q, int arg);
+void reduce_scatter_ring(struct queue *q, int arg);
+void reduce_scatter_halving(struct queue *q, int arg);
+void reduce_scatter_rails(struct queue *q, int arg);
+void scan_doubling(struct queue *q, int arg);
+void scan_chain(struct queue *q, int arg);
+void exscan_doubling(struct queue *q, int arg);
+void exscan_chain(struct queue *q, int arg);
 
 #endif
