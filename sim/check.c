@@ -74,8 +74,12 @@ static struct value
 read_block(struct sim *s, int rank, unsigned buf, uint32_t block)
 {
 	const struct rank *r = &s->rank[rank];
+	const struct coll_row *row = s->check->row;
 
 	must_exist(s, rank, buf);
+	if (buf == TMP && !row->whole && !contract_knows(row->op, &r->view, r->part[block]))
+		sim_wrong(s, "part %d passes through rank %d, which does not know how long it is",
+		          r->part[block], rank);
 	return (struct value){ r->view.buf[buf][block], part_of(s, r, buf, block) };
 }
 

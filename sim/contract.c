@@ -71,6 +71,8 @@ contract_aliases(enum coll_op op, const struct contract_rank *r)
 bool
 contract_has(enum coll_op op, const struct contract_rank *r, enum plan_buf buf)
 {
+	if (op == COLL_GATHER && buf == IN)
+		return !is_root(r);
 	if (op == COLL_REDUCE || op == COLL_GATHER)
 		return buf != OUT || is_root(r);
 	return op != COLL_SCATTER || buf != IN || is_root(r);
@@ -91,6 +93,22 @@ contract_part(enum coll_op op, const struct contract_rank *r, enum plan_buf buf,
 		return buf == IN ? r->rank * P + block : block * P + r->rank;
 	default:
 		return block;
+	}
+}
+
+bool
+contract_knows(enum coll_op op, const struct contract_rank *r, int part)
+{
+	const int P = r->shape->size;
+
+	switch (op) {
+	case COLL_GATHER:
+	case COLL_SCATTER:
+		return is_root(r) || part == r->rank;
+	case COLL_ALLTOALL:
+		return part / P == r->rank || part % P == r->rank;
+	default:
+		return true;
 	}
 }
 

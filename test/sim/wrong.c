@@ -177,6 +177,45 @@ Test(wrong, block_of_another_length)
 	cr_expect_null(complaint(row, false), "%s", oriel_detail());
 }
 
+/* These pass others' blocks on, and say that all are equally long. */
+Test(wrong, block_of_unknown_length)
+{
+	static const char *const whole[] = { "alltoall/bruck", "gather/binomial",
+		                             "scatter/binomial" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(whole); i++) {
+		struct coll_row row = *coll_row_named(whole[i]);
+		struct check c = { .row = &row, .shape = { .size = 8, .arg = 2 }, .seed = 1 };
+
+		cr_expect(row.whole, "%s", whole[i]);
+		cr_expect_eq(check_run(&c), 0, "%s", oriel_detail());
+		row.whole = false;
+		cr_expect_eq(check_run(&c), ORIEL_EMISMATCH, "%s", whole[i]);
+		cr_expect(strstr(oriel_detail(), "long"), "%s", oriel_detail());
+	}
+}
+
+/* The root of a gather may be in place: its block is in OUT, and there is no IN. */
+static void
+takes_roots_in(struct queue *q, int arg)
+{
+	(void)arg;
+	if (q->rank == q->root)
+		copy(q, OUT, q->rank, IN, 0, 1);
+}
+
+Test(wrong, in_of_the_root_of_a_gather)
+{
+	expect(
+	        (struct coll_row){
+	                .program = { "gather/takes_roots_in",
+	                             takes_roots_in,
+	                             1,
+	                             { [IN] = BLOCKS(blocks_one), [OUT] = BLOCKS(blocks_ranks) } },
+	                .op = COLL_GATHER },
+	        false, "has no buffer 0");
+}
+
 /* Adds one part to another. */
 static void
 mixes_parts(struct queue *q, int arg)
