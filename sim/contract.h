@@ -17,6 +17,8 @@ struct contract_rank { /* one rank's view */
 	const bool *entered;     /* of all ranks: has begun */
 };
 
+/* Block number block of a rank's input. */
+int64_t contract_term(int rank, int block);
 /* Fills the rank's buffers; they hold garbage before. */
 void contract_start(enum coll_op op, struct contract_rank *r);
 /* At the rank's end. False: text says what is wrong. */
