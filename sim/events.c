@@ -18,9 +18,9 @@ before(const struct event *a, const struct event *b)
 }
 
 bool
-events_push(struct events *e, int64_t at, uint64_t what)
+events_push(struct events *e, int64_t at, uint64_t order, uint64_t what)
 {
-	struct event event = { .at = at, .order = e->pushed++, .what = what };
+	struct event event = { .at = at, .order = order, .what = what };
 	size_t i = e->n;
 
 	if (e->n == e->cap) {
@@ -32,6 +32,7 @@ events_push(struct events *e, int64_t at, uint64_t what)
 		e->event = more;
 		e->cap = cap;
 	}
+	e->pushed++;
 	for (e->n++; i && before(&event, &e->event[(i - 1) / ARY]); i = (i - 1) / ARY)
 		e->event[i] = e->event[(i - 1) / ARY];
 	e->event[i] = event;

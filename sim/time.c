@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#define MAX_AHEAD 8 /* ops */
+
 void
 time_wrong(struct time_sim *s, const char *fmt, ...)
 {
@@ -37,23 +39,25 @@ later(int64_t a, int64_t b)
 
 /* ---- events ---- */
 
-static void
-push(struct time_sim *s, int64_t at, uint64_t what)
-{
-	if (!events_push(&s->events, at, what))
-		time_no_memory(s, "the events");
-}
+/* At one time queues go first, in the order of ranks; then messages, in that of their ops. */
+#define AFTER_QUEUES (UINT64_C(1) << 63)
 
 static void
 push_queue(struct time_sim *s, int64_t at, int rank, unsigned queue)
 {
-	push(s, at, ((uint64_t)rank * MBOX_QUEUES + queue) << 1);
+	uint64_t n = (uint64_t)rank * MBOX_QUEUES + queue;
+
+	if (!events_push(&s->events, at, n, n))
+		time_no_memory(s, "the events");
 }
 
 static void
 push_message(struct time_sim *s, int64_t at, uint32_t message)
 {
-	push(s, at, (uint64_t)message << 1 | 1);
+	const struct time_message *m = &s->message[message];
+
+	if (!events_push(&s->events, at, AFTER_QUEUES | m->op_index, message))
+		time_no_memory(s, "the events");
 }
 
 /* ---- messages ---- */
@@ -166,6 +170,7 @@ leave(struct time_sim *s, int rank, unsigned queue, int64_t now)
 	*m = (struct time_message){
 		.side = r->side + op->edge,
 		.op = at,
+		.op_index = op_index(r, queue, at),
 		.to = to,
 		.clock = r->queue[queue].clock + 1,
 		.level = (uint8_t)level,
@@ -236,11 +241,13 @@ static void
 done(struct time_sim *s, int rank, unsigned queue, int64_t end, uint32_t cause)
 {
 	struct time_rank *r = &s->rank[rank];
-	uint64_t at = op_index(r, queue, r->queue[queue].at++);
+	struct time_queue *q = &r->queue[queue];
 
-	s->end[at] = end;
-	s->cause[at] = cause;
-	push_queue(s, end, rank, queue);
+	s->done[op_index(r, queue, q->at++)] = (struct time_done){ end, cause };
+	if (s->ahead)
+		q->next = end;
+	else
+		push_queue(s, end, rank, queue);
 }
 
 static void
@@ -334,7 +341,7 @@ try_end(struct time_sim *s, int rank, unsigned queue, int64_t now)
 }
 
 static void
-run_queue(struct time_sim *s, int rank, unsigned queue, int64_t now)
+step(struct time_sim *s, int rank, unsigned queue, int64_t now)
 {
 	struct time_rank *r = &s->rank[rank];
 	struct time_queue *q = &r->queue[queue];
@@ -368,6 +375,21 @@ run_queue(struct time_sim *s, int rank, unsigned queue, int64_t now)
 		done(s, rank, queue, now, NONE);
 		break;
 	}
+}
+
+/* Runs on until it has to wait, or is so many ops ahead: what leaves early takes memory. */
+static void
+run_queue(struct time_sim *s, int rank, unsigned queue, int64_t now)
+{
+	struct time_queue *q = &s->rank[rank].queue[queue];
+
+	for (int n = 0; n < MAX_AHEAD && now != NEVER; n++) {
+		q->next = NEVER;
+		step(s, rank, queue, now);
+		now = q->next;
+	}
+	if (now != NEVER)
+		push_queue(s, now, rank, queue);
 }
 
 /* ---- all ---- */
@@ -432,14 +454,12 @@ simulate(struct time_sim *s)
 		for (unsigned k = 0; k < s->rank[r].plan->program->n_queues; k++)
 			push_queue(s, 0, r, k);
 	while (!s->error && events_pop(&s->events, &e)) {
-		uint64_t n = e.what >> 1;
-
-		if (!(e.what & 1))
-			run_queue(s, (int)(n / MBOX_QUEUES), n % MBOX_QUEUES, e.at);
-		else if (s->message[n].arrives)
-			arrive(s, (uint32_t)n, e.at);
+		if (!(e.order & AFTER_QUEUES))
+			run_queue(s, (int)(e.what / MBOX_QUEUES), e.what % MBOX_QUEUES, e.at);
+		else if (s->message[e.what].arrives)
+			arrive(s, (uint32_t)e.what, e.at);
 		else
-			ride(s, (uint32_t)n, e.at);
+			ride(s, (uint32_t)e.what, e.at);
 	}
 	s->out->events = s->events.pushed;
 	if (!s->error && s->live)
@@ -458,6 +478,9 @@ time_run(const struct time_call *call, struct time_result *out)
 		              .size = call->shape.size,
 		              .live = call->shape.size,
 		              .vector = coll_kinds[call->row->op].vector,
+		              /* What such a queue uses is its rank's alone, so when it is looked at
+		               * makes no difference but to the data that it reads. */
+		              .ahead = call->row->program.n_queues == 1 && !call->check,
 		              .free_message = NONE };
 
 	*out = (struct time_result){ 0 };

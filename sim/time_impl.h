@@ -10,6 +10,12 @@
 #include "sim/time.h"
 
 #define NONE UINT32_MAX
+#define NEVER INT64_MIN
+
+struct time_done { /* an op */
+	int64_t end;
+	uint32_t cause; /* of a wait that a message ended: the sender's op; NONE */
+};
 
 /* One rank's end of an edge; those of all ranks lie in one array. */
 struct time_side {
@@ -26,8 +32,9 @@ struct time_queue {
 	bool blocked;     /* in a wait */
 	bool through;     /* the last op is done */
 	uint32_t cause;   /* of the end of that wait: the sender's op; NONE: it had come before */
+	int64_t next;     /* its next op starts then; NEVER: an event says when */
 	int32_t clock;    /* messages on the longest path to here */
-	uint64_t op_base; /* its first op in end and cause */
+	uint64_t op_base; /* its first op in done */
 };
 
 struct time_rank {
@@ -46,6 +53,7 @@ struct time_rank {
 struct time_message {
 	uint32_t side; /* the sender's */
 	uint32_t op;
+	uint64_t op_index;
 	int to;
 	int32_t clock;
 	uint8_t level, hop;
@@ -70,12 +78,12 @@ struct time_sim {
 	struct contract_runs contract;
 	int size, live;
 	bool vector;
+	bool ahead; /* a queue runs on until it has to wait */
 	struct time_rank *rank;
 	struct time_side *side;
 	uint32_t n_sides;
-	int32_t *clock; /* by batch */
-	int64_t *end;   /* by op */
-	uint32_t *cause;
+	int32_t *clock;         /* by batch */
+	struct time_done *done; /* by op */
 	struct time_link *link;
 	struct time_message *message;
 	uint32_t n_messages, free_message;
@@ -94,7 +102,7 @@ uint64_t time_bytes(const struct time_sim *s, const struct plan *plan, const str
 /* When all ranks have ended: the result's path and sums. */
 void time_look_back(struct time_sim *s);
 
-/* Where op number op of a queue of a rank is in end and cause. */
+/* Where op number op of a queue of a rank is in done. */
 static inline uint64_t
 op_index(const struct time_rank *r, unsigned queue, uint32_t op)
 {

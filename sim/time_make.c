@@ -101,10 +101,9 @@ make_sides(struct time_sim *s)
 	if (batches >= NONE)
 		s->error = fail(ORIEL_ELIMIT, "more than %u batches", NONE - 1);
 	s->clock = calloc(batches + 1, sizeof(*s->clock));
-	s->end = calloc(s->out->ops + 1, sizeof(*s->end));
-	s->cause = calloc(s->out->ops + 1, sizeof(*s->cause));
+	s->done = calloc(s->out->ops + 1, sizeof(*s->done));
 	s->link = calloc(s->call->fabric->n_links, sizeof(*s->link));
-	if (!s->clock || !s->end || !s->cause || !s->link)
+	if (!s->clock || !s->done || !s->link)
 		time_no_memory(s, "the ops");
 }
 
@@ -186,8 +185,7 @@ time_fini(struct time_sim *s)
 	free(s->rank);
 	free(s->side);
 	free(s->clock);
-	free(s->end);
-	free(s->cause);
+	free(s->done);
 	free(s->link);
 	free(s->message);
 }

@@ -37,7 +37,7 @@ add(struct time_sim *s, size_t *cap, const struct time_step *step)
 static int64_t
 end_of(const struct time_sim *s, int rank, unsigned queue, uint32_t ops)
 {
-	return ops ? s->end[op_index(&s->rank[rank], queue, ops - 1)] : 0;
+	return ops ? s->done[op_index(&s->rank[rank], queue, ops - 1)].end : 0;
 }
 
 /* The rank that ends last, and the queue of it that does; its sources may be busy for longer. */
@@ -97,7 +97,7 @@ go_back(struct time_sim *s, struct place *p, size_t *cap)
 {
 	const struct time_rank *r = &s->rank[p->rank];
 	const struct op *op = &r->plan->queue[p->queue].ops[--p->at];
-	uint32_t cause = s->cause[op_index(r, p->queue, p->at)];
+	uint32_t cause = s->done[op_index(r, p->queue, p->at)].cause;
 	struct time_step step = { .what = op_name[op->kind],
 		                  .rank = p->rank,
 		                  .peer = -1,
