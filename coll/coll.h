@@ -1,21 +1,20 @@
 /*
- * coll.h - what the collectives share: which algorithm a call uses.
+ * coll.h - what the collectives share: how a communicator looks to selection.
  */
 #ifndef COLL_COLL_H
 #define COLL_COLL_H
 
-#include "coll/table.h"
+#include "coll/select.h"
 #include "rma/comm.h"
 
-/*
- * Up to so many bytes of result AllGather is Bruck with radix 2, whose rounds
- * are fewest; above, the ring, where every rank always sends to the same
- * neighbour. Depends on nothing that differs between ranks.
- */
-#define COLL_ALLGATHER_SMALL (64u << 10)
+/* Every so many consecutive ranks share a node, and the same on all ranks; 0: it is not so, or not
+ * known to all. */
+int coll_node_size(oriel_comm *comm);
 
-struct choice;
-/* Looked up once a communicator; ORIEL_ALLGATHER decides if it names an algorithm. */
-int coll_choose_allgather(const oriel_comm *comm, struct choice *choice);
+static inline void
+coll_shape(oriel_comm *comm, int root, struct shape *shape)
+{
+	*shape = (struct shape){ .size = comm->size, .root = root, .node = coll_node_size(comm) };
+}
 
 #endif

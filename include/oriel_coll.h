@@ -225,10 +225,33 @@ int oriel_probe(oriel_comm *comm, int source, int tag, int *found, struct oriel_
 
 /*
  * Why a collective takes the way it does, line by line: the algorithm for len
- * bytes on this communicator, chunks, paths to this rank's peers, where the
- * decision comes from, and what else was possible. name: "allgather". Local.
+ * bytes on this communicator and the rule that chose it, chunks, cost, this rank's
+ * peers and the paths to them, and what else was possible or why not. name: as the
+ * call is called, "allgather", "alltoallv". len: bytes of one rank's block, or of
+ * the vector (bcast, reduce, allreduce, scan, exscan); of a v form the mean block.
+ * Local. Errors: EINVAL (name; what ORIEL_ALGORITHM forces cannot run), ENOMEM.
  */
 int oriel_explain(oriel_comm *comm, const char *name, size_t len,
                   void (*line)(void *arg, const char *text), void *arg);
+/*
+ * The same for ranks that need not exist, and so without paths. node: so many
+ * consecutive ranks share a node, and size is a multiple; 0: they do not.
+ */
+int oriel_explain_ranks(oriel_ctx *ctx, const char *name, size_t len, int ranks, int node,
+                        void (*line)(void *arg, const char *text), void *arg);
+
+/* An algorithm of a collective, as ORIEL_ALGORITHM names it. */
+struct oriel_algorithm {
+	const char *name;     /* "bruck" */
+	int min_arg, max_arg; /* of "bruck:4", on this communicator; 0: it takes none */
+	const char *unfit;    /* NULL, or why it cannot run here */
+};
+/*
+ * Calls each for the algorithms of name ("allgather"); what they get is valid
+ * during the call. *node: how selection sees comm, as in oriel_explain_ranks; may
+ * be NULL. Local.
+ */
+int oriel_algorithms(oriel_comm *comm, const char *name, int *node,
+                     void (*each)(void *arg, const struct oriel_algorithm *algorithm), void *arg);
 
 #endif

@@ -1,5 +1,6 @@
 #include "rma/ctx.h"
 
+#include "coll/select.h"
 #include "plan/chan.h"
 #include "rma/am.h"
 #include "rma/comm.h"
@@ -347,6 +348,8 @@ ctx_create(oriel_ctx *ctx, const struct oriel_bootstrap *user)
 	if (!rc)
 		rc = make_tables(ctx);
 	if (!rc)
+		rc = selection_make(&ctx->knobs, &ctx->selection);
+	if (!rc)
 		rc = boot_open(&ctx->boot, user, &ctx->knobs);
 	if (rc)
 		return rc;
@@ -482,6 +485,7 @@ ctx_destroy(oriel_ctx *ctx)
 	table_free(ctx->fails);
 	table_free(ctx->told_dead);
 	free_graves(ctx->graves);
+	selection_free(ctx->selection);
 	if (ctx->alive)
 		munmap(ctx->alive, 4096);
 	pthread_mutex_destroy(&ctx->lock);

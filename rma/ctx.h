@@ -26,6 +26,7 @@
 #include <pthread.h>
 
 struct peer;
+struct selection;
 struct ucx; /* rma/ucx.h; NULL without it */
 
 #define BOOT_REC_UCX 1024
@@ -65,6 +66,7 @@ struct oriel_ctx {
 	uint64_t poll_epoch; /* grows while threads poll: the helper need not */
 
 	struct knobs knobs;
+	struct selection *selection; /* coll/select.h: which algorithm a collective uses */
 	struct boot boot;
 	int my_local; /* my index in boot.local */
 	struct pool *pool;

@@ -58,13 +58,19 @@ all_ranks(const struct contract_runs *c, int block)
 	return (struct run){ .n = (uint32_t)c->shape->size, .block = block, .stride = 1 };
 }
 
+bool
+contract_runs_has(const struct contract_runs *c, int rank, enum plan_buf buf)
+{
+	const struct contract_rank r = { .rank = rank, .shape = c->shape };
+
+	return contract_has(c->op.op, &r, buf);
+}
+
 /* What a rank's IN is before and after; n is 0 if it is anything. */
 static struct run
 input(const struct contract_runs *c, int rank, uint32_t n)
 {
-	if (c->op.op == COLL_SCATTER && rank != c->shape->root)
-		n = 0;
-	return vector(rank, 0, n);
+	return vector(rank, 0, contract_runs_has(c, rank, IN) ? n : 0);
 }
 
 /* What OUT holds before; n is 0 if nothing. */

@@ -21,6 +21,8 @@ struct contract_runs {
 bool contract_runs_init(struct contract_runs *c, const struct coll_row *row,
                         const struct shape *shape);
 void contract_runs_fini(struct contract_runs *c);
+/* Whether the rank has that buffer, if the program has: it may touch no other. */
+bool contract_runs_has(const struct contract_runs *c, int rank, enum plan_buf buf);
 /* Fills a rank's buffers, which are empty. count: their blocks. False: no memory. */
 bool contract_runs_start(const struct contract_runs *c, int rank, const uint32_t *count,
                          struct runs *buf);

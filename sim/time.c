@@ -121,35 +121,6 @@ ride(struct time_sim *s, uint32_t n, int64_t now)
 	return head;
 }
 
-/* What a message carries. */
-static void
-load(struct time_sim *s, const struct time_rank *r, const struct op *op, struct runs *data)
-{
-	bool ok = true;
-
-	if (s->call->row->op == COLL_BARRIER)
-		ok = runs_read(&r->buf[OUT], (uint32_t)s->size, 0, (uint32_t)s->size, data);
-	else if (op->kind == OP_PUT)
-		ok = runs_read(&r->buf[op->src], r->plan->count[op->src], op->j, op->n, data);
-	if (!ok)
-		time_no_memory(s, "the data");
-}
-
-/* What it carried lands. A barrier's news adds to what is known. */
-static void
-unload(struct time_sim *s, struct time_rank *r, const struct time_message *m)
-{
-	bool barrier = s->call->row->op == COLL_BARRIER, ok = true;
-
-	for (uint32_t k = 0; barrier && k < m->data.n; k++)
-		if (m->data.run[k].rank != RUN_GARBAGE)
-			ok &= runs_write(&r->buf[OUT], m->data.run[k]);
-	if (!barrier)
-		ok = runs_copy(&r->buf[m->dst], r->plan->count[m->dst], m->i, &m->data);
-	if (!ok)
-		time_no_memory(s, "the data");
-}
-
 /* The send overhead is over: the message goes to its first link. */
 static void
 leave(struct time_sim *s, int rank, unsigned queue, int64_t now)
@@ -181,7 +152,7 @@ leave(struct time_sim *s, int rank, unsigned queue, int64_t now)
 		.bytes = bytes,
 	};
 	if (s->call->check)
-		load(s, r, op, &m->data);
+		time_load(s, rank, op, &m->data);
 	s->out->bytes[level] += bytes;
 	s->out->messages[level]++;
 	r->messages++;
@@ -219,7 +190,7 @@ arrive(struct time_sim *s, uint32_t n, int64_t now)
 	if (to->ended)
 		time_wrong(s, "rank %d gets a message of rank %d after its end", m->to, from);
 	if (s->call->check)
-		unload(s, to, m);
+		time_unload(s, m);
 	if (m->last && (there == NONE || s->side[there].came >= side_edge(s, there)->expect)) {
 		time_wrong(s, "rank %d gets a signal of rank %d that it does not wait for", m->to,
 		           from);
@@ -283,27 +254,6 @@ wait_for(struct time_sim *s, int rank, unsigned queue, const struct op *op, int6
 }
 
 static void
-move_data(struct time_sim *s, struct time_rank *r, const struct op *op)
-{
-	const uint32_t *count = r->plan->count;
-	struct runs a = { 0 }, b = { 0 }, c = { 0 };
-	bool ok = runs_read(&r->buf[op->src], count[op->src], op->j, op->n, &a);
-
-	if (ok && op->kind == OP_REDUCE) {
-		ok = runs_read(&r->buf[op->src2], count[op->src2], op->k, op->n, &b) &&
-		     runs_combine(s->contract.op, &a, &b, &c);
-	} else if (ok && op->kind == OP_FOLD) {
-		ok = runs_fold(s->contract.op, &a, &c);
-	}
-	if (!ok ||
-	    !runs_copy(&r->buf[op->dst], count[op->dst], op->i, op->kind == OP_COPY ? &a : &c))
-		time_no_memory(s, "the data");
-	runs_fini(&a);
-	runs_fini(&b);
-	runs_fini(&c);
-}
-
-static void
 local(struct time_sim *s, int rank, unsigned queue, const struct op *op, int64_t now)
 {
 	struct time_rank *r = &s->rank[rank];
@@ -313,7 +263,7 @@ local(struct time_sim *s, int rank, unsigned queue, const struct op *op, int64_t
 	s->link[at].until = later(s->link[at].until, now) + work;
 	s->link[at].busy += work;
 	if (s->call->check)
-		move_data(s, r, op);
+		time_move(s, rank, op);
 	done(s, rank, queue, s->link[at].until, NONE);
 }
 

@@ -1,6 +1,6 @@
 /*
  * time_impl.h - what the parts of the sim executor share: time_make.c builds,
- * time.c runs, time_path.c looks back.
+ * time.c runs, time_data.c moves data, time_path.c looks back.
  */
 #ifndef SIM_TIME_IMPL_H
 #define SIM_TIME_IMPL_H
@@ -99,6 +99,10 @@ void time_make(struct time_sim *s);
 void time_fini(struct time_sim *s);
 /* Bytes of n blocks of a message or a local op, from block i of dst on. */
 uint64_t time_bytes(const struct time_sim *s, const struct plan *plan, const struct op *op);
+/* If data is checked: what a message carries when it leaves, where it lands; local ops. */
+void time_load(struct time_sim *s, int rank, const struct op *op, struct runs *data);
+void time_unload(struct time_sim *s, const struct time_message *m);
+void time_move(struct time_sim *s, int rank, const struct op *op);
 /* When all ranks have ended: the result's path and sums. */
 void time_look_back(struct time_sim *s);
 

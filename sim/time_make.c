@@ -6,7 +6,7 @@
 static uint64_t
 offset(const struct time_sim *s, uint64_t k, uint32_t parts)
 {
-	uint64_t part = (s->call->bytes + parts - 1) / parts;
+	uint64_t part = vector_block(s->call->bytes, parts, 1);
 
 	return k * part < s->call->bytes ? k * part : s->call->bytes;
 }
@@ -25,18 +25,17 @@ length(const struct time_sim *s, uint64_t i, uint64_t n, uint32_t parts)
 uint64_t
 time_bytes(const struct time_sim *s, const struct plan *plan, const struct op *op)
 {
-	const uint32_t *count = plan->count;
+	uint32_t parts = plan_parts(plan);
 
-	if (op->kind == OP_FOLD && op->dst != TMP)
-		return op->n * length(s, op->i, 1, count[op->dst]);
+	if (op->kind == OP_FOLD)
+		return op->n * length(s, op->dst == TMP ? 0 : op->i, 1, parts);
 	if (op->dst != TMP)
-		return length(s, op->i, op->n, count[op->dst]);
+		return length(s, op->i, op->n, parts);
 	if (op->src != TMP)
-		return length(s, op->j, op->n, count[op->src]);
+		return length(s, op->j, op->n, parts);
 	if (op->kind == OP_REDUCE && op->src2 != TMP)
-		return length(s, op->k, op->n, count[op->src2]);
-	return s->vector ? op->n * length(s, 0, 1, count[OUT] ? count[OUT] : 1)
-	                 : length(s, 0, op->n, 1);
+		return length(s, op->k, op->n, parts);
+	return op->n * length(s, 0, 1, parts);
 }
 
 static bool

@@ -2,10 +2,13 @@
  * oriel_info.c - tells what this build of Oriel is and what it would do here:
  * version, transports and why each is on or off, every knob; started as
  * several ranks, also which path each rank takes to each other rank. With
+ * --explain it tells which algorithm a collective would use, and why; with
  * --recorder it reads the flight recorder of a rank that hangs or is dead.
  */
 #include "oriel.h"
+#include "tools/size.h"
 
+#include <limits.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -16,9 +19,15 @@
 #define REPORT_LEN 8192 /* characters of one rank's paths */
 
 static const char usage[] =
-        "usage: oriel_info [--recorder FILE | --version | --help]\n"
+        "usage: oriel_info [--explain COLLECTIVE SIZE [--ranks N [--node G]] |\n"
+        "                   --recorder FILE | --version | --help]\n"
         "  (nothing)        version, transports, knobs; with several ranks, their paths:\n"
         "                   orielrun -n 4 oriel_info\n"
+        "  --explain COLLECTIVE SIZE\n"
+        "                   the algorithm of such a call, and why: oriel_info --explain allgather\n"
+        "                   64KiB; SIZE is one rank's block, or the vector (bcast, reduce, scan)\n"
+        "  --ranks N        on N ranks that need not be there, on one node\n"
+        "  --node G         every G of them on a node; 0: in no such order\n"
         "  --recorder FILE  what the flight recorder in FILE says: a file in $ORIEL_RECORDER,\n"
         "                   or /proc/PID/fd/N of a rank that hangs\n"
         "  --version        the library's version\n"
@@ -143,6 +152,87 @@ info(void)
 	return err ? failed("fini", err) : 0;
 }
 
+/* What --explain asks. */
+struct question {
+	const char *name;
+	size_t bytes;
+	int ranks; /* 0: those that are here */
+	int node;  /* -1: all on one */
+};
+
+/* A whole number from least on; -1 after a line on stderr. */
+static int
+number(const char *option, const char *text, int least)
+{
+	size_t n;
+
+	if (text && text[0] && strspn(text, "0123456789") == strlen(text) && !tool_size(text, &n) &&
+	    n >= (size_t)least && n <= INT_MAX)
+		return (int)n;
+	fprintf(stderr, "oriel_info: %s wants a number from %d on\n", option, least);
+	return -1;
+}
+
+/* args: what follows --explain, NULL at its end. Nonzero after a line on stderr. */
+static int
+parse_question(char **args, struct question *q)
+{
+	*q = (struct question){ .node = -1 };
+	if (!args[0] || !args[1] || tool_size(args[1], &q->bytes)) {
+		fprintf(stderr, "oriel_info: --explain wants a collective and a size, such as "
+		                "allgather 64KiB\n");
+		return -1;
+	}
+	q->name = args[0];
+	for (args += 2; *args; args += 2) {
+		bool ranks = !strcmp(*args, "--ranks");
+		int n;
+
+		if (!ranks && strcmp(*args, "--node")) {
+			fprintf(stderr, "oriel_info: unknown option %s; see oriel_info --help\n",
+			        *args);
+			return -1;
+		}
+		n = number(*args, args[1], ranks);
+		if (n < 0)
+			return -1;
+		*(ranks ? &q->ranks : &q->node) = n;
+	}
+	if (q->node >= 0 && !q->ranks) {
+		fprintf(stderr, "oriel_info: --node goes with --ranks\n");
+		return -1;
+	}
+	return 0;
+}
+
+/* Rank 0 prints. */
+static int
+explain(const struct question *q)
+{
+	oriel_ctx *ctx;
+	oriel_comm *world;
+	int err = oriel_init(NULL, &ctx);
+
+	if (err)
+		return failed("init", err);
+	world = oriel_world(ctx);
+	if (oriel_comm_rank(world) == 0) {
+		if (q->ranks)
+			err = oriel_explain_ranks(ctx, q->name, q->bytes, q->ranks,
+			                          q->node < 0 ? q->ranks : q->node, print_line,
+			                          NULL);
+		else
+			err = oriel_explain(world, q->name, q->bytes, print_line, NULL);
+	}
+	if (err) {
+		failed("explain", err);
+		oriel_comm_abort(world);
+		return 1;
+	}
+	err = oriel_fini(ctx);
+	return err ? failed("fini", err) : 0;
+}
+
 static int
 recorder(const char *file)
 {
@@ -155,10 +245,15 @@ int
 main(int argc, char **argv)
 {
 	const char *option = argc > 1 ? argv[1] : NULL;
+	struct question q;
 	int err;
 
 	if (!option) {
 		err = info();
+	} else if (!strcmp(option, "--explain")) {
+		if (parse_question(argv + 2, &q))
+			return 2;
+		err = explain(&q);
 	} else if (!strcmp(option, "--recorder") && argc == 3) {
 		err = recorder(argv[2]);
 	} else if (!strcmp(option, "--version") && argc == 2) {

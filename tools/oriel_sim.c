@@ -5,6 +5,7 @@
  */
 #include "tools/oriel_sim.h"
 
+#include "coll/tuning.h"
 #include "sim/check.h"
 #include "sim/contract.h"
 
@@ -74,25 +75,30 @@ add_all(struct session *s, enum coll_op op)
 static int
 add_named(struct session *s, const char *name)
 {
-	const char *slash = strchr(name, '/');
+	const char *slash = strchr(name, '/'), *why;
 	size_t len = slash ? (size_t)(slash - name) : strlen(name);
-	const struct coll_row *row;
+	const struct coll_rows rows = { coll_table, coll_rows };
+	struct shape shape = s->shape;
+	struct tuning_rule rule = { 0 };
 	char text[64];
-	int arg, rc;
+	int rc;
 
-	for (int op = 0; op < COLL_OPS; op++) {
-		if (strlen(coll_kinds[op].name) != len || strncmp(coll_kinds[op].name, name, len))
-			continue;
-		if (!slash)
-			return add_all(s, (enum coll_op)op);
-		if (s->o.arg && !strchr(slash, ':'))
-			snprintf(text, sizeof(text), "%s:%s", slash + 1, s->o.arg);
-		else
-			snprintf(text, sizeof(text), "%s", slash + 1);
-		rc = coll_find((enum coll_op)op, text, &s->shape, &row, &arg);
-		return rc ? rc : add(s, row, arg);
-	}
-	return fail(ORIEL_EINVAL, "\"%s\": no such program; see oriel_sim --list", name);
+	if (!tuning_op(name, len, &rule.op))
+		return fail(ORIEL_EINVAL, "\"%s\": no such program; see oriel_sim --list", name);
+	if (!slash)
+		return add_all(s, rule.op);
+	if (s->o.arg && !strchr(slash, ':'))
+		snprintf(text, sizeof(text), "%s:%s", slash + 1, s->o.arg);
+	else
+		snprintf(text, sizeof(text), "%s", slash + 1);
+	rc = tuning_algorithm(text, strlen(text), &rows, &rule);
+	if (rc)
+		return fail_in(rc, "%s", name);
+	shape.arg = coll_clip(rule.row, shape.size, rule.arg);
+	why = rule.row->unfit ? rule.row->unfit(&shape) : NULL;
+	if (why)
+		return fail(ORIEL_EINVAL, "\"%s\": %s", name, why);
+	return add(s, rule.row, shape.arg);
 }
 
 static int

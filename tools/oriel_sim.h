@@ -11,7 +11,7 @@ struct sim_options {
 	const char *arg;
 	const char *fabric;
 	int ranks, root, node; /* ranks: 0: all that have room; node: -1: the fabric's */
-	uint64_t bytes;
+	size_t bytes;
 	uint64_t seeds, seed; /* --random */
 	size_t path;
 	bool compare, list, json, check, help;

@@ -1,5 +1,7 @@
 #include "tools/oriel_sim.h"
 
+#include "tools/size.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,32 +32,24 @@ sim_usage(void)
 }
 
 static bool
-whole(const char *text, uint64_t max, bool scaled, uint64_t *value)
+whole(const char *text, uint64_t max, uint64_t *value)
 {
-	static const char scale[] = "KMG";
-	const char *s;
 	char *end;
 
 	errno = 0;
 	if (text[0] < '0' || text[0] > '9')
 		return false;
 	*value = strtoull(text, &end, 10);
-	s = scaled && *end ? strchr(scale, *end) : NULL;
-	if (s && *value <= max >> 10 * (s - scale + 1)) {
-		*value <<= 10 * (s - scale + 1);
-		end++;
-	}
 	return !errno && !*end && *value <= max;
 }
 
 struct option_row {
 	const char *name;
 	uint64_t max; /* of a number; 0: a text */
-	bool scaled;
 	const char **text;
 	int *number;
 	uint64_t *large;
-	size_t *count;
+	size_t *count, *size;
 };
 
 static int
@@ -67,7 +61,13 @@ take(const struct option_row *row, const char *value)
 		*row->text = value;
 		return 0;
 	}
-	if (!whole(value, row->max, row->scaled, &n)) {
+	if (row->size) {
+		if (!tool_size(value, row->size))
+			return 0;
+		fprintf(stderr, "oriel_sim: %s %s: not a size such as 64K\n", row->name, value);
+		return 2;
+	}
+	if (!whole(value, row->max, &n)) {
 		fprintf(stderr, "oriel_sim: %s %s: not a number from 0 to %llu\n", row->name, value,
 		        (unsigned long long)row->max);
 		return 2;
@@ -92,7 +92,7 @@ with_value(struct sim_options *o, const char *name, const char *value)
 		{ .name = "--ranks", .max = FABRIC_MAX_RANKS, .number = &o->ranks },
 		{ .name = "--root", .max = FABRIC_MAX_RANKS, .number = &o->root },
 		{ .name = "--node", .max = FABRIC_MAX_RANKS, .number = &o->node },
-		{ .name = "--bytes", .max = UINT64_C(1) << 40, .scaled = true, .large = &o->bytes },
+		{ .name = "--bytes", .size = &o->bytes },
 		{ .name = "--random", .max = UINT64_C(1) << 32, .large = &o->seeds },
 		{ .name = "--seed", .max = UINT64_MAX, .large = &o->seed },
 		{ .name = "--path", .max = UINT32_MAX, .count = &o->path },

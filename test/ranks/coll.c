@@ -3,7 +3,7 @@
  * are reused at once, calls that follow each other without a pause, several
  * communicators at a time, ranks that disagree, aborts.
  *
- * --allgather=ALGORITHM forces one; --rounds N: of the loops.
+ * --algorithm=NAMES forces some, as ORIEL_ALGORITHM does; --rounds N: of the loops.
  */
 #include "test/ranks/ranks.h"
 
@@ -329,12 +329,12 @@ run(struct ranks *r)
 int
 main(int argc, char **argv)
 {
-	char forced[300] = "ORIEL_ALLGATHER=auto";
+	char forced[300] = "ORIEL_ALGORITHM=";
 	const char *knobs[] = { "ORIEL_CALL_TIMEOUT=60s", forced, NULL };
 	struct oriel_options opts = { .size = sizeof(opts), .knobs = knobs };
 
 	for (int i = 1; i < argc; i++)
-		if (!strncmp(argv[i], "--allgather=", 12))
-			snprintf(forced, sizeof(forced), "ORIEL_ALLGATHER=%.200s", argv[i] + 12);
+		if (!strncmp(argv[i], "--algorithm=", 12))
+			snprintf(forced, sizeof(forced), "ORIEL_ALGORITHM=%.200s", argv[i] + 12);
 	return ranks_main(argc, argv, run, &opts);
 }

@@ -78,7 +78,7 @@ one_job(uint64_t seed, const char *algorithm)
 
 	snprintf(command, sizeof(command),
 	         "exec %s/tools/orielrun --kill-on-failure=no -n %d %s --inner --limit 60 "
-	         "--seed %llu --allgather=%s 2>&1",
+	         "--seed %llu --algorithm=%s 2>&1",
 	         build ? build : "build", JOB_SIZE, ranks_job.argv[0], (unsigned long long)seed,
 	         algorithm);
 	f = popen(command, "r");
@@ -97,7 +97,8 @@ one_job(uint64_t seed, const char *algorithm)
 static int
 run(struct ranks *r)
 {
-	static const char *const algorithms[] = { "auto", "ring", "bruck:3", "bruck:4" };
+	static const char *const algorithms[] = { "", "allgather=ring", "allgather=bruck:3",
+		                                  "allgather=bruck:4" };
 	uint64_t rounds = r->rounds ? r->rounds : 8;
 	extern char **environ;
 
@@ -126,12 +127,12 @@ run(struct ranks *r)
 int
 main(int argc, char **argv)
 {
-	char forced[300] = "ORIEL_ALLGATHER=auto";
+	char forced[300] = "ORIEL_ALGORITHM=";
 	const char *knobs[] = { "ORIEL_CALL_TIMEOUT=50s", "ORIEL_PEER_TIMEOUT=2s", forced, NULL };
 	struct oriel_options opts = { .size = sizeof(opts), .knobs = knobs };
 
 	for (int i = 1; i < argc; i++)
-		if (!strncmp(argv[i], "--allgather=", 12))
-			snprintf(forced, sizeof(forced), "ORIEL_ALLGATHER=%.200s", argv[i] + 12);
+		if (!strncmp(argv[i], "--algorithm=", 12))
+			snprintf(forced, sizeof(forced), "ORIEL_ALGORITHM=%.200s", argv[i] + 12);
 	return ranks_main(argc, argv, run, &opts);
 }

@@ -5,10 +5,7 @@
 #define TOOLS_PERF_OPTIONS_H
 
 #include "tools/perf/tests.h"
-
-#include <errno.h>
-
-#define OPTIONS_SIZE_MAX ((size_t)1 << 40)
+#include "tools/size.h"
 
 static inline void
 options_usage(void)
@@ -27,30 +24,6 @@ options_usage(void)
 	       "  --help           this text\n"
 	       "Each number is a median over repeats, after warming up; point-to-point tests are\n"
 	       "between ranks 0 and 1 (a single rank: with itself), collectives between all.\n");
-}
-
-/* A whole number and an optional K, M or G. */
-static inline int
-options_size(const char *text, size_t *value)
-{
-	unsigned long long v;
-	int shift = 0;
-	char *end;
-
-	if (text[0] < '0' || text[0] > '9')
-		return -1;
-	errno = 0;
-	v = strtoull(text, &end, 10);
-	if (*end == 'K' || *end == 'k')
-		shift = 10;
-	else if (*end == 'M' || *end == 'm')
-		shift = 20;
-	else if (*end == 'G' || *end == 'g')
-		shift = 30;
-	if (errno || end[shift > 0] || v < 1 || v > OPTIONS_SIZE_MAX >> shift)
-		return -1;
-	*value = (size_t)v << shift;
-	return 0;
 }
 
 /* Is this test in the list? No list: all are, or those of --short. */
@@ -124,7 +97,8 @@ options_one(struct perf_options *o, const char *name, const char *value)
 		*table[i].flag = true;
 		return 0;
 	}
-	if (!value || (table[i].size && options_size(value, table[i].size))) {
+	if (!value ||
+	    (table[i].size && (tool_size(value, table[i].size) || !*table[i].size))) {
 		fprintf(stderr, "oriel_perf: %s wants %s\n", name,
 		        table[i].size ? "a number from 1 on, such as 64K" : "a word");
 		return -1;
