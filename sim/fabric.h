@@ -39,6 +39,7 @@ enum fabric_level {
 	FABRIC_BETWEEN, /* buildings */
 	FABRIC_LEVELS
 };
+#define FABRIC_MAX_HOPS 8
 extern const char *const fabric_level_name[FABRIC_LEVELS];
 
 #define FABRIC_MAX_RANKS (1 << 24)

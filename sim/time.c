@@ -1,5 +1,6 @@
 #include "sim/time_impl.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -78,7 +79,8 @@ new_message(struct time_sim *s)
 		}
 		s->message = more;
 		for (uint32_t i = cap; i-- > s->n_messages;) {
-			s->message[i] = (struct time_message){ .next = s->free_message };
+			s->message[i] =
+			        (struct time_message){ .side = NONE, .next = s->free_message };
 			s->free_message = i;
 		}
 		s->n_messages = cap;
@@ -92,8 +94,18 @@ static void
 free_message(struct time_sim *s, uint32_t n)
 {
 	runs_fini(&s->message[n].data);
+	s->message[n].side = NONE;
 	s->message[n].next = s->free_message;
 	s->free_message = n;
+}
+
+/* The message before m on its channel, if it is still under way. */
+static const struct time_message *
+before(const struct time_sim *s, const struct time_message *m)
+{
+	const struct time_message *b = m->before == NONE ? NULL : &s->message[m->before];
+
+	return b && b->side == m->side && b->op_index < m->op_index ? b : NULL;
 }
 
 /* A message takes its next link. Returns when its head leaves it. */
@@ -106,12 +118,15 @@ ride(struct time_sim *s, uint32_t n, int64_t now)
 	unsigned hops = fabric_hops(level);
 	uint32_t at = fabric_link(f, s->side[m->side].rank, m->to, level, m->hop);
 	struct time_link *link = &s->link[at];
+	const struct time_message *ahead = before(s, m);
 	int64_t work = fabric_time(f, at, m->bytes), head;
 
 	link->until = later(link->until, now) + work;
 	link->busy += work;
 	head = later(now, link->until - m->train);
-	m->hop++;
+	if (ahead) /* It must not be overtaken; of one that has arrived all that is past. */
+		head = later(head, ahead->head[m->hop]);
+	m->head[m->hop++] = head;
 	m->arrives = m->hop == hops;
 	push_message(s,
 	             head + (m->arrives           ? m->train
@@ -149,8 +164,10 @@ leave(struct time_sim *s, int rank, unsigned queue, int64_t now)
 		.dst = op->dst,
 		.i = op->i,
 		.train = fabric_train(f, level, bytes),
+		.before = s->side[r->side + op->edge].last,
 		.bytes = bytes,
 	};
+	s->side[m->side].last = n;
 	if (s->call->check)
 		time_load(s, rank, op, &m->data);
 	s->out->bytes[level] += bytes;
@@ -187,6 +204,7 @@ arrive(struct time_sim *s, uint32_t n, int64_t now)
 	struct time_rank *to = &s->rank[m->to];
 	struct time_side *in;
 
+	assert(!before(s, m)); /* The model keeps the order of a channel. */
 	if (to->ended)
 		time_wrong(s, "rank %d gets a message of rank %d after its end", m->to, from);
 	if (s->call->check)

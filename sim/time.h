@@ -10,10 +10,11 @@
  *   fabric's send overhead. Then the message leaves, and the queue goes on.
  * - A message is a train as long as its bytes take on the slowest link of its
  *   path. At each link it joins what the link has to carry, first come, first
- *   served: its end leaves no sooner than all that work is done. Links do not
- *   hold back each other (their buffers have no end), and one that is fast
- *   enough does not delay it at all. Half way it pays the latency of the level
- *   that the ranks have in common. On an idle path that is overhead + latency +
+ *   served by their heads: its end leaves no sooner than all that work is done.
+ *   Links do not hold back each other (their buffers have no end), one that is
+ *   fast enough does not delay it at all, and messages of one channel do not
+ *   overtake. Half way it pays the latency of the level that the ranks have in
+ *   common. On an idle path that is overhead + latency +
  *   size / bandwidth. A signal alone, or with a put, adds no bytes.
  * - wait: until the batch is here, then the receive overhead of the processor.
  * - copy, reduce, fold: bytes of result (fold: of terms) on the rank's memory

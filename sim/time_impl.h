@@ -21,6 +21,7 @@ struct time_done { /* an op */
 struct time_side {
 	int rank;
 	uint32_t there; /* out: the side of who receives; NONE: nobody does */
+	uint32_t last;  /* out: the last message; NONE */
 	uint32_t first; /* in: its first batch in clock */
 	uint32_t came;  /* in: batches that have come */
 	uint32_t waited;
@@ -51,7 +52,7 @@ struct time_rank {
 };
 
 struct time_message {
-	uint32_t side; /* the sender's */
+	uint32_t side; /* the sender's; NONE: this one is free */
 	uint32_t op;
 	uint64_t op_index;
 	int to;
@@ -64,7 +65,9 @@ struct time_message {
 	int64_t train;
 	uint64_t bytes;
 	struct runs data; /* relative to i */
-	uint32_t next;    /* free one */
+	uint32_t before;  /* the message before it on its channel, if that is still under way */
+	int64_t head[FABRIC_MAX_HOPS]; /* left each link then */
+	uint32_t next;                 /* free one */
 };
 
 struct time_link {

@@ -94,6 +94,7 @@ make_sides(struct time_sim *s)
 
 			*side = (struct time_side){ .rank = rank,
 				                    .there = NONE,
+				                    .last = NONE,
 				                    .first = (uint32_t)batches };
 			batches += s->rank[rank].plan->edges[e].expect;
 		}
