@@ -20,6 +20,8 @@ options_usage(void)
 	       "  --mem pool|user  windows and local buffers in pool memory or in the user's own\n"
 	       "  --check          verify the data of every size, before it is timed\n"
 	       "  --json FILE      write the results there too; - is stdout\n"
+	       "  --tune FILE      measure all algorithms of the collectives on this job and write\n"
+	       "                   rules for ORIEL_TUNING; --test, --min, --max, --iters hold\n"
 	       "  --short          four sizes and a small table, in a few seconds\n"
 	       "  --help           this text\n"
 	       "Each number is a median over repeats, after warming up; point-to-point tests are\n"
@@ -74,6 +76,7 @@ options_one(struct perf_options *o, const char *name, const char *value)
 		bool *flag;
 	} table[] = {
 		{ .name = "--test", .text = &o->tests },  { .name = "--json", .text = &o->json },
+		{ .name = "--tune", .text = &o->tune },
 		{ .name = "--min", .size = &o->min },     { .name = "--max", .size = &o->max },
 		{ .name = "--iters", .size = &o->iters }, { .name = "--check", .flag = &o->check },
 		{ .name = "--short", .flag = &o->brief }, { .name = "--help", .flag = &o->help }

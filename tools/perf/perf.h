@@ -43,6 +43,7 @@ enum { PERF_PING, PERF_ACK, PERF_COUNT, PERF_SLOTS };
 struct perf_options {
 	const char *tests; /* comma-separated, or NULL for all */
 	const char *json;
+	const char *tune; /* the file of rules to write, instead of any test */
 	size_t min, max;
 	size_t iters; /* 0: as many as fit in repeat_s */
 	size_t repeats;
