@@ -224,7 +224,9 @@ Test(select, bounds_of_a_choice)
 	for (size_t f = 0; f < ARRAY_SIZE(forced); f++) {
 		struct selection *s = made(forced[f], "");
 
-		for (int size = 2; size <= 8; size += 2)
+		for (int size = 2; size <= 8; size += 2) {
+			struct coll_choice before = choose(s, COLL_ALLREDUCE, 0, 0, size, size);
+
 			for (size_t bytes = 0; bytes < 300 << 10;
 			     bytes += bytes < 6000 ? 1 : 1021) {
 				struct coll_choice c =
@@ -232,6 +234,11 @@ Test(select, bounds_of_a_choice)
 				struct coll_choice low, high;
 
 				cr_assert(c.least <= bytes && bytes <= c.most);
+				if (bytes <= before.most)
+					cr_assert(c.rule == before.rule && c.chunk == before.chunk,
+					          "%zu bytes, after a choice up to %zu", bytes,
+					          before.most);
+				before = c;
 				low = choose(s, COLL_ALLREDUCE, c.least, 0, size, size);
 				high = choose(s, COLL_ALLREDUCE, c.most, 0, size, size);
 				cr_assert(low.rule == c.rule && low.chunk == c.chunk &&
@@ -243,6 +250,7 @@ Test(select, bounds_of_a_choice)
 				cr_assert(high.least == c.most + 1, "%zu after %zu", high.least,
 				          c.most);
 			}
+		}
 		selection_free(s);
 	}
 }
