@@ -34,7 +34,9 @@ enum knob_kind { KNOB_INT, KNOB_SIZE, KNOB_TIME, KNOB_BOOL, KNOB_TEXT };
 	X(pool_max, KNOB_SIZE, "ORIEL_POOL_MAX", "1T",                                             \
 	  "the most address space that the pool's slabs may take")                                 \
 	X(eager_max, KNOB_SIZE, "ORIEL_EAGER_MAX", "8K",                                           \
-	  "collectives send messages up to this size through scratch, larger ones without a copy") \
+	  "messages of collectives up to this size may go through scratch, at most 8K")            \
+	X(direct_min, KNOB_SIZE, "ORIEL_DIRECT_MIN", "1K",                                         \
+	  "longer messages go straight into the receiver's buffer where that is mapped")           \
 	X(algorithm, KNOB_TEXT, "ORIEL_ALGORITHM", "",                                             \
 	  "algorithms by name, such as allgather=bruck:4,bcast=chain@256K; empty: the rules "      \
 	  "choose")                                                                                \

@@ -26,11 +26,11 @@ least(const struct reducer *r, void *dst, const void *a, const void *b, size_t n
 int
 comm_agree(oriel_comm *comm, int own, const char *what)
 {
-	int64_t word = (int64_t)own * (INT64_C(1) << 32) + comm->rank, tmp[32];
+	int64_t word = (int64_t)own * (INT64_C(1) << 32) + comm->rank;
 	const struct reducer min = { .elem = sizeof(word), .commutative = true, .pair = least };
-	const struct binding b = { .buf = { [OUT] = &word, [TMP] = tmp },
-		                   .block = sizeof(word),
-		                   .reduce = &min };
+	const struct binding b = {
+		.buf = { [OUT] = &word }, .block = sizeof(word), .bytes = SIZE_MAX, .reduce = &min
+	};
 	const struct shape shape = { .size = comm->size };
 	char detail[512] = "";
 	int rc, status;

@@ -7,13 +7,14 @@
 #include "coll/select.h"
 #include "rma/comm.h"
 
-/* The same on all ranks: a job of one node is known to be one, other placements are not known. */
+/* Every so many consecutive ranks share a node, and the same on all ranks; 0: it is not so, or not
+ * known to all. */
+int coll_node_size(oriel_comm *comm);
+
 static inline void
-coll_shape(const oriel_comm *comm, int root, struct shape *shape)
+coll_shape(oriel_comm *comm, int root, struct shape *shape)
 {
-	*shape = (struct shape){ .size = comm->size, .root = root };
-	if (comm->ctx->boot.n_local == comm->ctx->boot.size)
-		shape->node = comm->size;
+	*shape = (struct shape){ .size = comm->size, .root = root, .node = coll_node_size(comm) };
 }
 
 #endif

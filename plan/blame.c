@@ -114,3 +114,15 @@ blame_ready(struct launch *l, const struct chan *c)
 	            (unsigned long long)load_relaxed(&c->in->ready.call),
 	            (unsigned long long)load_relaxed(&c->in->ready.hash), theirs);
 }
+
+int
+blame_length(struct launch *l, const struct chan *c, size_t sent, size_t expected)
+{
+	char call[160];
+
+	name_call(l, call, sizeof(call));
+	l->culprit = c->peer->rank;
+	return fail(ORIEL_EMISMATCH,
+	            "%s: of a block between it and rank %d, %zu bytes were sent and %zu expected",
+	            call, c->peer->rank, sent, expected);
+}

@@ -281,25 +281,26 @@ chan_credit(struct chan *c)
 
 static void
 ready_in_place(struct chan *c, char *const base[MBOX_BUFS], const size_t size[MBOX_BUFS],
-               uint64_t call, uint64_t hash)
+               size_t limit, uint64_t call, uint64_t hash)
 {
 	struct mbox_ready *r = &c->out->ready;
 	unsigned slab;
 	size_t off;
 
-	for (int i = 0; i < MBOX_BUFS; i++) {
+	r->buf[0].where = limit; /* of IN, which is nobody's destination */
+	for (int i = 1; i < MBOX_BUFS; i++) {
 		bool pool = size[i] && pool_find(c->comm->ctx->pool, base[i], size[i], &slab, &off);
 
 		r->buf[i].where = pool ? off : (uintptr_t)base[i];
-		r->buf[i].key = pool ? slab + 1 : 0;
+		r->buf[i].key = pool ? slab + 1 : size[i] ? 0 : MBOX_NO_KEY;
 	}
 	mbox_publish_ready(c->out, call, hash);
 	wake_after_store(c->wake);
 }
 
 int
-chan_ready(struct chan *c, char *const base[MBOX_BUFS], const size_t size[MBOX_BUFS], uint64_t call,
-           uint64_t hash)
+chan_ready(struct chan *c, char *const base[MBOX_BUFS], const size_t size[MBOX_BUFS], size_t limit,
+           uint64_t call, uint64_t hash)
 {
 	struct chan_ready_msg h = {
 		.comm = c->comm->id, .call = call, .hash = hash, .channel = c->channel
@@ -310,10 +311,11 @@ chan_ready(struct chan *c, char *const base[MBOX_BUFS], const size_t size[MBOX_B
 
 	c->ready_told = call;
 	if (c->out) {
-		ready_in_place(c, base, size, call, hash);
+		ready_in_place(c, base, size, limit, call, hash);
 		return 0;
 	}
-	for (int i = 0; i < MBOX_BUFS; i++) {
+	h.where[0] = limit;
+	for (int i = 1; i < MBOX_BUFS; i++) {
 		if (!size[i])
 			continue;
 		len = UCX_KEY_MAX;

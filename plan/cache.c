@@ -23,9 +23,9 @@ plan_state_make(oriel_comm *comm)
 	rc = dir_init(&s->chans, comm->size * MBOX_CHANNELS);
 	if (rc)
 		goto free_state;
-	s->eager = (size_t)comm->ctx->knobs.v.eager_max;
-	if (s->eager > MBOX_SCRATCH)
-		s->eager = MBOX_SCRATCH;
+	s->comm = comm;
+	s->node = -1;
+	s->jobs_end = &s->jobs;
 	comm->plan = s;
 	return 0;
 
@@ -40,7 +40,8 @@ instance_free(struct instance *inst)
 	if (!inst)
 		return;
 	plan_free(inst->plan);
-	free(inst->launch.chan);
+	for (int k = 0; k < MBOX_CALLS; k++)
+		free(inst->launch[k].chan);
 	free(inst);
 }
 
@@ -68,32 +69,54 @@ plan_state_free(oriel_comm *comm)
 	}
 	free_chans(&s->chans);
 	dir_free(&s->chans);
+	for (int k = 0; k < MBOX_CALLS; k++)
+		if (s->scratch[k].ptr)
+			pool_free(comm->ctx->pool, s->scratch[k].ptr);
+	free(s->recent);
 	free(s);
 	comm->plan = NULL;
 }
 
 static int
-bind_chans(oriel_comm *comm, struct plan_state *s, struct instance *inst)
+get_chan(oriel_comm *comm, int rank, unsigned channel, struct chan **out)
+{
+	struct plan_state *s = comm->plan;
+	int slot = rank * MBOX_CHANNELS + (int)channel, rc;
+
+	*out = dir_get(&s->chans, slot);
+	if (*out)
+		return 0;
+	rc = chan_make(comm, rank, channel, out);
+	if (rc)
+		return rc;
+	rc = dir_set(&s->chans, slot, *out);
+	if (rc)
+		chan_free(*out);
+	return rc;
+}
+
+int
+instance_connect(oriel_comm *comm, struct instance *inst, struct launch *l)
 {
 	const struct plan *plan = inst->plan;
+	unsigned slot = (unsigned)(l - inst->launch);
+	struct chan **chan = calloc(plan->n_edges + 1, sizeof(struct chan *));
+	int rc = 0;
 
-	for (uint32_t e = 0; e < plan->n_edges; e++) {
-		int slot = plan->edges[e].rank * MBOX_CHANNELS + (int)plan->edges[e].queue;
-		struct chan *c = dir_get(&s->chans, slot);
-		int rc;
-
-		if (!c) {
-			rc = chan_make(comm, plan->edges[e].rank, plan->edges[e].queue, &c);
-			if (rc)
-				return rc;
-			rc = dir_set(&s->chans, slot, c);
-			if (rc) {
-				chan_free(c);
-				return rc;
-			}
-		}
-		inst->launch.chan[e] = c;
+	if (!chan)
+		return fail(ORIEL_ENOMEM, "no memory for %u channels", plan->n_edges);
+	for (uint32_t e = 0; e < plan->n_edges && !rc; e++)
+		rc = get_chan(comm, plan->edges[e].rank, MBOX_CHANNEL(slot, plan->edges[e].queue),
+		              &chan[e]);
+	if (rc) {
+		free(chan);
+		return rc;
 	}
+	l->comm = comm;
+	l->ctx = comm->ctx;
+	l->plan = plan;
+	l->n_queues = plan->program->n_queues;
+	l->chan = chan;
 	return 0;
 }
 
@@ -107,44 +130,33 @@ instance_make(oriel_comm *comm, const struct program *program, const struct shap
 	if (!inst)
 		return fail(ORIEL_ENOMEM, "no memory for a plan of %s", program->name);
 	rc = plan_build(program, shape, comm->rank, &inst->plan);
-	if (rc)
-		goto free_inst;
-	inst->launch.chan = calloc(inst->plan->n_edges + 1, sizeof(struct chan *));
-	if (!inst->launch.chan) {
-		rc = fail(ORIEL_ENOMEM, "no memory for %u channels", inst->plan->n_edges);
-		goto free_inst;
+	if (rc) {
+		instance_free(inst);
+		return rc;
 	}
-	rc = bind_chans(comm, comm->plan, inst);
-	if (rc)
-		goto free_inst;
 	snprintf((char *)inst->name, sizeof(inst->name), "%s", program->name);
-	inst->launch.comm = comm;
-	inst->launch.ctx = comm->ctx;
-	inst->launch.plan = inst->plan;
-	inst->launch.n_queues = program->n_queues;
-	inst->launch.block = SIZE_MAX; /* none yet */
 	inst->bytes = sizeof(*inst) + plan_bytes(inst->plan) +
-	              inst->plan->n_edges * sizeof(struct chan *);
+	              MBOX_CALLS * inst->plan->n_edges * sizeof(struct chan *);
 	*out = inst;
 	return 0;
-
-free_inst:
-	instance_free(inst);
-	return rc;
 }
 
-/* The least recently used go, but never the first. */
+/* The least recently used go, but never the first, nor what is in use. */
 static void
 trim(struct plan_state *s)
 {
-	while (s->bytes > PLAN_CACHE_BYTES && s->cache->next) {
-		struct instance **at = &s->cache->next;
+	while (s->bytes > PLAN_CACHE_BYTES) {
+		struct instance **at, **last = NULL, *inst;
 
-		while ((*at)->next)
-			at = &(*at)->next;
-		s->bytes -= (*at)->bytes;
-		instance_free(*at);
-		*at = NULL;
+		for (at = &s->cache->next; *at; at = &(*at)->next)
+			if (!(*at)->pins)
+				last = at;
+		if (!last)
+			return;
+		inst = *last;
+		*last = inst->next;
+		s->bytes -= inst->bytes;
+		instance_free(inst);
 	}
 }
 
@@ -174,27 +186,60 @@ instance_search(oriel_comm *comm, const struct program *program, const struct sh
 	return 0;
 }
 
+/* Whatever all ranks know decides here: what may be long, and so whether "ready" is said. */
 int
-instance_shape(struct launch *l, size_t block)
+launch_shape(struct launch *l, const struct binding *b)
 {
-	size_t eager = l->comm->plan->eager, largest = 0;
-	size_t at_once = eager > MBOX_LINE_DATA ? eager : MBOX_LINE_DATA;
+	const size_t direct = (size_t)l->ctx->knobs.v.direct_min;
+	const size_t eager = (size_t)l->ctx->knobs.v.eager_max;
+	const size_t at_once = direct < eager ? direct : eager;
+	size_t largest = 0;
 
+	l->shaped = false;
+	l->clipped = false;
 	for (int i = 0; i < MBOX_BUFS; i++) {
 		uint32_t count = l->plan->count[i];
 
-		if (count && block > SIZE_MAX / 2 / count)
+		if (count && b->block > SIZE_MAX / 2 / count)
 			return fail(ORIEL_ERANGE, "%s: %u blocks of %zu bytes",
-			            l->plan->program->name, count, block);
-		l->size[i] = count * block;
+			            l->plan->program->name, count, b->block);
+		l->size[i] = count * b->block;
+		if (i != TMP && count && b->bytes < l->size[i]) {
+			l->size[i] = b->bytes;
+			l->clipped = true;
+		}
 		if (l->size[i] > largest)
 			largest = l->size[i];
 	}
-	l->hash = wire_hash(l->plan->hash, block, eager);
+	l->at_once = at_once > MBOX_LINE_DATA ? at_once : MBOX_LINE_DATA;
+	l->hash = wire_hash(l->plan->hash ^ (uint64_t)b->salt << 32 ^ !!b->ragged, b->block,
+	                    l->clipped ? b->bytes ^ l->at_once << 32 : l->at_once);
 	l->tag = wire_tag(l->hash);
-	l->large = largest > at_once;
-	l->line_blocks =
-	        block && at_once / block < UINT32_MAX ? (uint32_t)(at_once / block) : UINT32_MAX;
-	l->block = block;
+	l->large = largest > l->at_once || b->ragged;
+	l->block = b->block;
+	l->bytes = b->bytes;
+	l->salt = b->salt;
+	l->ragged = b->ragged;
+	l->shaped = true;
+	return launch_scratch(l, (unsigned)(l->call % MBOX_CALLS));
+}
+
+int
+launch_scratch(struct launch *l, unsigned slot)
+{
+	struct scratch *t = &l->comm->plan->scratch[slot];
+	size_t size = 4096;
+
+	if (l->size[TMP] <= t->size)
+		return 0;
+	while (size < l->size[TMP])
+		size *= 2;
+	if (t->ptr)
+		pool_free(l->ctx->pool, t->ptr);
+	*t = (struct scratch){ 0 };
+	if (pool_alloc(l->ctx->pool, size, CACHE_LINE, &t->ptr))
+		return fail_in(ORIEL_ENOMEM, "%zu bytes of scratch for %s", size,
+		               l->plan->program->name);
+	t->size = size;
 	return 0;
 }

@@ -164,11 +164,20 @@ chan_connect(struct chan *c)
 }
 
 bool
+chan_is_mapped(const struct chan *c, unsigned dst)
+{
+	uint64_t key = c->in->ready.buf[dst].key;
+
+	return c->out && key != MBOX_NO_KEY && (key || c->peer->same_process);
+}
+
+bool
 chan_can_place(struct chan *c, unsigned dst)
 {
 	if (!c->out)
 		return c->box && c->box->key_len[dst] > 0;
-	return c->in->ready.buf[dst].key || c->peer->same_process || peer_cma(c->peer);
+	return chan_is_mapped(c, dst) ||
+	       (c->in->ready.buf[dst].key != MBOX_NO_KEY && peer_cma(c->peer));
 }
 
 /* Into ordinary memory of another process of the node. */

@@ -33,12 +33,14 @@ struct chan {
 	uint64_t credited; /* of seen, told to the peer */
 	struct recorder_peer *rec;
 	size_t more;         /* where a payload that is marked "more" goes */
+	size_t got;          /* bytes of this call; ragged calls count them */
 	uint32_t landed;     /* batches of the running call */
 	uint32_t expect;     /* batches of the running call that its plan waits for */
 	uint64_t ready_told; /* the call that the peer was last told to be ready for */
 	bool connected;
 	bool unquiet; /* ucx may still read sources of puts to it */
 	bool heard;   /* something has come in */
+	bool mapped;  /* the peer's buffers were mapped when it last said ready */
 	struct box *box;
 	oriel_comm *comm;
 	struct peer *peer;
@@ -61,9 +63,15 @@ void chan_adopt(struct chan *c);
 int chan_send(struct chan *c, uint64_t meta, uint64_t seq, const void *data, size_t len);
 /* Tells the peer how much was taken in. Connected. */
 int chan_credit(struct chan *c);
-/* Tells the peer that the buffers of this call may be written. Connected. */
+/* Tells the peer that the buffers of this call may be written: those of some size. limit: where
+ * the peer does not know how long its block must be. Connected. */
 int chan_ready(struct chan *c, char *const base[MBOX_BUFS], const size_t size[MBOX_BUFS],
-               uint64_t call, uint64_t hash);
+               size_t limit, uint64_t call, uint64_t hash);
+static inline size_t
+chan_limit(const struct chan *c)
+{
+	return c->in->ready.buf[0].where; /* IN is nobody's destination */
+}
 
 /*
  * Zero copy into a buffer that the peer is ready for (in->ready). can_place
@@ -76,6 +84,8 @@ int chan_ready(struct chan *c, char *const base[MBOX_BUFS], const size_t size[MB
  * has to wait.
  */
 bool chan_can_place(struct chan *c, unsigned dst);
+/* It can, and by plain copies. */
+bool chan_is_mapped(const struct chan *c, unsigned dst);
 int chan_place(struct chan *c, uint64_t call, unsigned dst, size_t off, const void *src,
                size_t len);
 /* Sources of earlier places are free again. */

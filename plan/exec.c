@@ -1,15 +1,15 @@
 /*
- * exec.c - the blocking cpu executor: the queues of a plan on the calling thread.
+ * exec.c - the cpu executor: the queues of a plan, by one thread at a time.
  *
  * Each op is asked whether it can go, and then does what it does without
- * blocking; a queue whose op cannot go yields to the next queue, and when all
- * are stuck the thread waits, taking in messages from all peers of the plan
- * meanwhile. So a sender without credit still empties its own mailboxes, and
- * credits cannot deadlock.
+ * blocking; a queue whose op cannot go yields to the next queue. exec_advance
+ * stops when all are stuck. exec_run waits then, taking in messages from all
+ * peers of the plan meanwhile, and advancing what else the context has under way
+ * (rma/task.h). So a sender without credit still empties its own mailboxes, and
+ * neither credits nor other calls can deadlock.
  */
+#include "plan/local.h"
 #include "plan/message.h"
-
-#include "coll/reduce.h"
 
 #define SPIN_ROUNDS 1000 /* looks at the awaited word between looks at everything else */
 #define SPIN_TIMES 16    /* of those, before ctx_wait takes over */
@@ -17,19 +17,13 @@
 /* ---- May the op go? ---- */
 
 static inline bool
-is_long(const struct launch *l, const struct op *op)
-{
-	return unlikely(op->n > l->line_blocks);
-}
-
-static inline bool
-can_send(struct launch *l, const struct op *op, struct chan *c)
+can_send(struct launch *l, const struct cursor *cur, struct chan *c)
 {
 	if (unlikely(!c->connected))
 		return chan_reachable(c);
 	if (unlikely(!chan_has_credit(c)))
 		return false;
-	return !is_long(l, op) || message_ready(l, c);
+	return likely(!l->large) || message_may_go(l, cur, c);
 }
 
 static inline bool
@@ -49,7 +43,7 @@ can_go(struct launch *l, const struct cursor *cur)
 		return true;
 	if (op->kind == OP_WAIT)
 		return has_come(l, op, l->chan[op->edge]);
-	return can_send(l, op, l->chan[op->edge]);
+	return can_send(l, cur, l->chan[op->edge]);
 }
 
 /* A failed peer is found where it is dealt with; any other error is this rank's own. */
@@ -78,59 +72,22 @@ flush_sources(struct launch *l)
 	return first;
 }
 
-/* Bytes of n blocks from block i on that lie together, at most left. */
-static inline size_t
-together(const struct launch *l, unsigned buf, size_t off, size_t left)
-{
-	return left < l->size[buf] - off ? left : l->size[buf] - off;
-}
-
-/* Between buffers of this rank, piece by piece where one of them wraps. */
-static void
-run_local(struct launch *l, const struct op *op)
-{
-	size_t from = op->j * l->block, to = op->i * l->block, left = op->n * l->block;
-	size_t with = op->kind == OP_REDUCE ? op->k * l->block : 0;
-	const struct reducer *r = l->binding->reduce;
-
-	while (left) {
-		size_t n = together(l, op->src, from, together(l, op->dst, to, left));
-
-		if (op->kind == OP_COPY) {
-			memmove(l->base[op->dst] + to, l->base[op->src] + from, n);
-		} else {
-			n = together(l, op->src2, with, n);
-			r->pair(r, l->base[op->dst] + to, l->base[op->src] + from,
-			        l->base[op->src2] + with, n / r->elem);
-			with = wrapped(with + n, l->size[op->src2]);
-		}
-		from = wrapped(from + n, l->size[op->src]);
-		to = wrapped(to + n, l->size[op->dst]);
-		left -= n;
-	}
-}
-
-static void
-run_fold(struct launch *l, const struct op *op)
-{
-	const struct reducer *r = l->binding->reduce;
-
-	r->fold(r, l->base[op->dst] + op->i * l->block, l->base[op->src] + op->j * l->block,
-	        l->block, (int)op->n, l->block / r->elem);
-}
-
 /* cur moves on when the op is through. */
 static inline int
 run_send(struct launch *l, struct cursor *cur, struct chan *c)
 {
 	const struct op *op = cur->op;
+	size_t len;
 
 	if (unlikely(!c->connected))
 		return chan_connect(c);
-	if (is_long(l, op))
-		return message_send_long(l, c, cur);
+	if (unlikely(l->ragged))
+		return message_send_ragged(l, c, cur);
+	len = op_len(l, op);
+	if (unlikely(len > l->at_once))
+		return message_send_long(l, c, cur, len);
 	cur->op++;
-	return message_send_put(l, c, op, 0, op->n * l->block, op->last);
+	return message_send_put(l, c, op, 0, len, op->last);
 }
 
 static int
@@ -139,10 +96,10 @@ run_here(struct launch *l, const struct op *op)
 	switch ((enum op_kind)op->kind) {
 	case OP_COPY:
 	case OP_REDUCE:
-		run_local(l, op);
+		local_run(l, op);
 		return 0;
 	case OP_FOLD:
-		run_fold(l, op);
+		local_fold(l, op);
 		return 0;
 	case OP_CALL:
 		return op->fn(l->binding->arg, (int)op->i, (int)op->n);
@@ -160,7 +117,7 @@ comes_soon(struct launch *l, const struct op *op, struct chan *c)
 	const uint64_t *word = &c->in->line[c->seen % MBOX_SLOTS].seq;
 	uint64_t seen = load_relaxed(word);
 
-	if (l->n_queues > 1 || l->owed || l->error || l->ctx->crowded || c->box)
+	if (l->patient || l->n_queues > 1 || l->owed || l->error || l->ctx->crowded || c->box)
 		return false;
 	if (!message_came(c))
 		oriel_spin(l->ctx, word, seen, SPIN_ROUNDS);
@@ -190,7 +147,7 @@ run_queue(struct launch *l, struct cursor *cur)
 			cur->op++;
 			continue;
 		}
-		if (!can_send(l, op, c))
+		if (!can_send(l, cur, c))
 			return l->error;
 		rc = run_send(l, cur, c);
 		if (unlikely(rc))
@@ -199,7 +156,22 @@ run_queue(struct launch *l, struct cursor *cur)
 	return 0;
 }
 
-/* ---- Waiting ---- */
+/* All queues, once. *live: one is not at its end. */
+static inline int
+run_queues(struct launch *l, bool *live)
+{
+	*live = false;
+	for (unsigned k = 0; k < l->n_queues; k++) {
+		int rc = run_queue(l, &l->cur[k]);
+
+		if (unlikely(rc))
+			return rc;
+		*live |= l->cur[k].op < l->cur[k].end;
+	}
+	return 0;
+}
+
+/* ---- What peers are owed ---- */
 
 static inline bool
 owes_ready(const struct launch *l, const struct chan *c)
@@ -224,7 +196,7 @@ settle_with(struct launch *l, struct chan *c)
 		return 0;
 	}
 	if (owes_ready(l, c))
-		rc = chan_ready(c, l->base, l->size, l->call, l->hash);
+		rc = message_say_ready(l, c);
 	if (!rc && owes_credit(c))
 		rc = chan_credit(c);
 	return rc;
@@ -241,6 +213,8 @@ settle(struct launch *l)
 	return rc;
 }
 
+/* ---- Waiting ---- */
+
 /* Takes in what came; true if a queue can go on, a peer can be told something, or an error came. */
 static bool
 stir(void *arg)
@@ -248,6 +222,7 @@ stir(void *arg)
 	struct launch *l = arg;
 	bool tell = false;
 
+	tasks_turn(l->ctx);
 	for (uint32_t e = 0; e < l->plan->n_edges; e++) {
 		struct chan *c = l->chan[e];
 
@@ -334,12 +309,31 @@ spin(struct launch *l, const struct cursor *cur)
 	return false;
 }
 
+/* What a look from outside finds in the recorder. */
+static void
+record_wait(const struct launch *l, const struct cursor *cur)
+{
+	const struct chan *c = launch_chan(l, cur->op);
+
+	store_relaxed(&l->rec->wait_peer, c ? c->peer->rank : -1);
+	store_relaxed(&l->rec->step, (uint32_t)(cur->op - cur->first));
+}
+
+static int
+timed_out(struct launch *l, const struct cursor *cur)
+{
+	const struct chan *c = launch_chan(l, cur->op);
+
+	if (c)
+		l->culprit = c->peer->rank;
+	return blame_wait(l, cur, ORIEL_ETIMEDOUT, "timed out");
+}
+
 /* No queue can go on. */
 static int
 wait_for_peers(struct launch *l)
 {
 	const struct cursor *cur = stuck_at(l);
-	struct chan *c = launch_chan(l, cur->op);
 	int rc;
 
 	if (unlikely(l->owed)) {
@@ -347,58 +341,109 @@ wait_for_peers(struct launch *l)
 		if (rc)
 			return rc;
 	}
-	if (c)
-		store_relaxed(&l->rec->wait_peer, c->peer->rank);
-	store_relaxed(&l->rec->step, (uint32_t)(cur->op - cur->first));
+	record_wait(l, cur);
 	if (!spin(l, cur)) {
 		if (!l->deadline)
 			l->deadline = ctx_call_deadline(l->ctx);
 		l->timed = true;
 		rc = ctx_wait(l->ctx, stir, doomed, l, l->deadline);
-		if (rc == ORIEL_ETIMEDOUT) {
-			if (c)
-				l->culprit = c->peer->rank;
-			return blame_wait(l, cur, rc, "timed out");
-		}
 		if (rc)
-			return rc;
+			return rc == ORIEL_ETIMEDOUT ? timed_out(l, cur) : rc;
 	}
 	store_relaxed(&l->rec->wait_peer, -1);
 	return l->error;
 }
 
-/* Until no queue has anything left. */
+/* All ops are through. */
 static inline int
-run_all(struct launch *l)
+finish(struct launch *l)
 {
-	for (;;) {
-		bool live = false;
-		int rc;
+	int rc = 0;
 
-		for (unsigned k = 0; k < l->n_queues; k++) {
-			rc = run_queue(l, &l->cur[k]);
-			if (unlikely(rc))
-				return rc;
-			live |= l->cur[k].op < l->cur[k].end;
-		}
-		if (!live)
-			return 0;
-		rc = wait_for_peers(l);
-		if (unlikely(rc))
-			return rc;
-	}
+	if (unlikely(l->owed))
+		rc = settle(l);
+	if (unlikely(l->unquiet && !rc))
+		rc = flush_sources(l);
+	return rc;
 }
 
 int
 exec_run(struct launch *l)
 {
+	bool live = true;
 	int rc = unlikely(l->owed) ? settle(l) : 0;
 
+	for (;;) {
+		if (likely(!rc))
+			rc = run_queues(l, &live);
+		if (unlikely(rc))
+			return rc;
+		if (!live)
+			return finish(l);
+		rc = wait_for_peers(l);
+	}
+}
+
+/* Looked at in every round of whoever waits, so it is short where nothing is wrong. */
+static int
+look_for_trouble(struct launch *l, const struct cursor *cur)
+{
+	uint64_t now;
+
+	if (unlikely(l->ctx->expelled))
+		return ctx_enter(l->ctx);
+	if (unlikely(comm_failed(l->comm)) || unlikely(load_acquire(&l->ctx->failed_peers) != NULL))
+		return doomed(l);
+	if (!l->deadline) {
+		l->deadline = ctx_call_deadline(l->ctx);
+		record_wait(l, cur);
+	}
+	if (likely(l->deadline == ORIEL_FOREVER))
+		return 0;
+	now = now_ns();
+	return now >= l->deadline ? timed_out(l, cur) : 0;
+}
+
+int
+exec_advance(struct launch *l, bool *done)
+{
+	const struct cursor *cur;
+	bool live;
+	int rc = unlikely(l->owed) ? settle(l) : 0;
+
+	*done = false;
 	if (likely(!rc))
-		rc = run_all(l);
-	if (unlikely(l->owed && !rc))
-		rc = settle(l);
-	if (unlikely(l->unquiet && !rc))
-		rc = flush_sources(l);
-	return rc;
+		rc = run_queues(l, &live);
+	if (unlikely(rc))
+		return rc;
+	if (!live) {
+		*done = true;
+		return finish(l);
+	}
+	/* In the order of message_pump's and stir's: messages of all peers, not only the awaited.
+	 */
+	for (uint32_t e = 0; e < l->plan->n_edges; e++) {
+		struct chan *c = l->chan[e];
+
+		if (unlikely(!c->heard))
+			chan_adopt(c);
+		if (message_came(c) && !message_pump(l, c))
+			return l->error;
+		if (unlikely(message_ready_strange(l, c)))
+			return l->error;
+	}
+	cur = stuck_at(l);
+	return look_for_trouble(l, cur);
+}
+
+void
+exec_watch(struct launch *l)
+{
+	for (unsigned k = 0; k < l->n_queues; k++) {
+		const struct cursor *cur = &l->cur[k];
+		struct chan *c = cur->op < cur->end ? launch_chan(l, cur->op) : NULL;
+
+		if (c)
+			peer_watch(c->peer);
+	}
 }

@@ -2,7 +2,7 @@
  * launch.c - one call: plan and channels from the cache, buffers bound, the
  * executor run, and the rules of failure kept.
  */
-#include "plan/launch.h"
+#include "plan/message.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -61,33 +61,42 @@ record_end(struct launch *l, int status)
 	store_relaxed(&l->rec->end_ns, l->timed ? now_ns() : load_relaxed(&l->rec->start_ns));
 }
 
-static inline int
-launch_start(struct launch *l, const struct binding *b)
+/* The sizes that the launch was shaped for. */
+static inline bool
+has_shape(const struct launch *l, const struct binding *b)
+{
+	return l->shaped && l->block == b->block && l->bytes == b->bytes && l->salt == b->salt &&
+	       !l->ragged == !b->ragged;
+}
+
+static inline void
+start(struct launch *l, const struct binding *b, bool patient)
 {
 	const struct plan *plan = l->plan;
 
-	if (unlikely(l->block != b->block)) {
-		int rc = instance_shape(l, b->block);
-
-		if (rc)
-			return rc;
-	}
-	memcpy(l->base, b->buf, sizeof(l->base));
+	l->base[IN] = b->buf[IN];
+	l->base[OUT] = b->buf[OUT];
+	l->base[TMP] = l->comm->plan->scratch[l->call % MBOX_CALLS].ptr;
 	l->binding = b;
+	l->ragged = b->ragged;
 	l->deadline = 0;
 	l->error = 0;
+	l->patient = patient;
 	l->owed = l->timed = l->large;
 	l->unquiet = false;
 	for (unsigned k = 0; k < l->n_queues; k++) {
 		l->cur[k].first = l->cur[k].op = plan->queue[k].ops;
 		l->cur[k].end = plan->queue[k].ops + plan->queue[k].n;
 		l->cur[k].moved = 0;
+		l->cur[k].block = 0;
 	}
 	for (uint32_t e = 0; e < plan->n_edges; e++) {
 		l->chan[e]->landed = 0;
+		l->chan[e]->got = 0;
 		l->chan[e]->expect = plan->edges[e].expect;
 	}
-	return 0;
+	if (b->own)
+		local_own_block(l);
 }
 
 /*
@@ -132,13 +141,61 @@ fail_call(struct launch *l, int rc, bool begun)
 	return fail(rc, "%s", detail);
 }
 
-/* The plan could not even be made here. */
-static __attribute__((cold, noinline)) int
-fail_unmade(oriel_comm *comm, int rc)
+int
+launch_fail_unmade(oriel_comm *comm, uint64_t call, int rc)
 {
-	struct launch l = { .comm = comm, .ctx = comm->ctx, .call = comm->n_calls, .culprit = -1 };
+	struct launch l = { .comm = comm, .ctx = comm->ctx, .call = call, .culprit = -1 };
 
 	return fail_call(&l, rc, false);
+}
+
+int
+launch_begin(struct instance *inst, oriel_comm *comm, uint64_t call, const struct binding *b,
+             bool patient, struct launch **out)
+{
+	struct launch *l = &inst->launch[call % MBOX_CALLS];
+	int rc = 0;
+
+	if (unlikely(!l->chan))
+		rc = instance_connect(comm, inst, l);
+	if (unlikely(rc))
+		return launch_fail_unmade(comm, call, rc);
+	l->call = call;
+	l->culprit = -1;
+	if (unlikely(!has_shape(l, b))) {
+		rc = launch_shape(l, b);
+		if (rc)
+			return fail_call(l, rc, false);
+	}
+	start(l, b, patient);
+	record_begin(l, inst);
+	*out = l;
+	return 0;
+}
+
+static int
+check_lengths(struct launch *l)
+{
+	int rc = 0;
+
+	for (uint32_t e = 0; e < l->plan->n_edges && !rc; e++)
+		rc = message_check_length(l, l->chan[e]);
+	return rc;
+}
+
+int
+launch_end(struct launch *l, int rc)
+{
+	if (unlikely(!rc && l->ragged && l->ragged->out.own))
+		rc = check_lengths(l);
+	if (unlikely(!rc && comm_failed(l->comm)))
+		rc = comm_fail_error(l->comm, comm_failed(l->comm));
+	if (unlikely(rc))
+		rc = fail_call(l, rc, true);
+	else if (unlikely(l->binding->finish))
+		local_finish(l);
+	record_end(l, rc);
+	return rc;
 }
 
 int
@@ -152,19 +209,9 @@ plan_run(oriel_comm *comm, const struct program *program, const struct shape *sh
 
 	rc = instance_get(comm, program, shape, &inst);
 	if (unlikely(rc))
-		return fail_unmade(comm, rc);
-	l = &inst->launch;
-	l->call = call;
-	l->culprit = -1;
-	rc = launch_start(l, b);
+		return launch_fail_unmade(comm, call, rc);
+	rc = launch_begin(inst, comm, call, b, false, &l);
 	if (unlikely(rc))
-		return fail_call(l, rc, false);
-	record_begin(l, inst);
-	rc = exec_run(l);
-	if (unlikely(!rc && comm_failed(comm)))
-		rc = comm_fail_error(comm, comm_failed(comm));
-	if (unlikely(rc))
-		rc = fail_call(l, rc, true);
-	record_end(l, rc);
-	return rc;
+		return rc;
+	return launch_end(l, exec_run(l));
 }

@@ -1,45 +1,54 @@
 /*
  * launch.h - the executor's inner structures: what one call binds to a plan.
  *
- * plan_state hangs off a communicator: channels by (rank, queue), and plans,
- * each bound to the channels of its edges.
+ * plan_state hangs off a communicator: channels by (rank, channel), plans bound
+ * to the channels of their edges, and the jobs that are under way.
+ *
+ * Calls are numbered; call e uses slot e % MBOX_CALLS: its channels, its scratch,
+ * its launch in each instance. So it starts only when call e - MBOX_CALLS has
+ * ended here, and calls start in their order.
  */
 #ifndef PLAN_LAUNCH_H
 #define PLAN_LAUNCH_H
 
 #include "plan/chan.h"
 #include "plan/plan.h"
+#include "rma/task.h"
 
 struct cursor { /* of a queue */
 	const struct op *op, *end, *first;
-	size_t moved; /* bytes of a put that takes several lines */
+	size_t moved;   /* bytes of a put that takes several lines */
+	uint32_t block; /* ragged: blocks of the op that are through */
 };
 
-/*
- * One call. It lives in its plan's instance, so that what does not change from
- * call to call stays filled in; a communicator has one call at a time.
- */
+/* One call. It lives in its plan's instance, so that what does not change from call to call stays
+ * filled in. */
 struct launch {
-	/* Of the plan and the communicator: */
+	/* Of the plan, the communicator and the slot: */
 	oriel_comm *comm;
 	oriel_ctx *ctx;
 	const struct plan *plan;
-	struct chan **chan; /* by edge */
+	struct chan **chan; /* by edge; NULL: never used yet */
 	unsigned n_queues;
-	/* Of the block size, too: */
+	/* Of the sizes, too: */
+	bool shaped;
+	bool large;   /* some put may be placed, so all say when they are ready */
+	bool clipped; /* IN or OUT ends before its last block does */
 	uint16_t tag;
-	bool large;           /* some put may be placed, so all say when they are ready */
-	uint32_t line_blocks; /* puts of so many blocks go through a line or its slot's scratch */
+	uint32_t salt;
 	uint64_t hash;
-	size_t block;
+	size_t block, bytes;
+	size_t at_once; /* longer messages need to know that the receiver is ready */
 	size_t size[MBOX_BUFS];
 	/* Of this call: */
 	uint64_t call;
 	char *base[MBOX_BUFS];
 	const struct binding *binding;
+	const struct ragged *ragged;
 	uint64_t deadline; /* 0: nothing has blocked yet */
 	int error;         /* found where none can be returned */
 	int culprit;       /* world rank, -1: this rank */
+	bool patient;      /* nobody waits for this call alone: look, do not spin */
 	bool owed;         /* credits or ready words are to be told */
 	bool timed;        /* worth a look at the fine clock */
 	bool unquiet;      /* some channel has puts under way */
@@ -47,12 +56,13 @@ struct launch {
 	struct cursor cur[MBOX_QUEUES];
 };
 
-struct instance {              /* a cached plan, its channels, and its launch */
+struct instance {              /* a cached plan and its launches */
 	struct instance *next; /* least recently used last */
 	struct plan *plan;
-	struct launch launch;
 	size_t bytes;
+	uint32_t pins;    /* requests and running calls that need it */
 	uint64_t name[3]; /* text, in the words that the recorder stores */
+	struct launch launch[MBOX_CALLS];
 };
 
 _Static_assert(sizeof(((struct instance *)0)->name) == sizeof(((struct recorder_call *)0)->name) &&
@@ -63,20 +73,27 @@ struct plan_state {
 	struct peer_dir chans; /* rank * MBOX_CHANNELS + channel */
 	struct instance *cache;
 	size_t bytes;
-	size_t eager;   /* messages up to so long go through lines and scratch */
-	struct choice { /* coll/: the algorithms of this communicator, up to a size and above it */
-		const struct program *small, *large;
-		struct shape small_shape, large_shape;
-		size_t small_max; /* bytes of a block */
-		bool made;
-	} allgather;
+	struct scratch {
+		void *ptr;
+		size_t size;
+	} scratch[MBOX_CALLS];        /* TMP of the calls under way */
+	struct job *jobs, **jobs_end; /* plan/job.h, in the order of their calls */
+	struct job *running[MBOX_CALLS];
+	struct task task; /* in the context's list while there are jobs */
+	oriel_comm *comm;
+	void *recent; /* coll/: what the last calls chose */
+	int node;     /* coll/shape.c; -1: not looked up yet */
 };
 
 /* plan/cache.c */
 int plan_state_make(oriel_comm *comm);
 int instance_search(oriel_comm *comm, const struct program *program, const struct shape *shape,
                     struct instance **out);
-int instance_shape(struct launch *l, size_t block);
+/* The channels of the slot that call uses. */
+int instance_connect(oriel_comm *comm, struct instance *inst, struct launch *l);
+/* What depends on sizes alone, and room for TMP. */
+int launch_shape(struct launch *l, const struct binding *b);
+int launch_scratch(struct launch *l, unsigned slot);
 
 static inline bool
 instance_is_of(const struct instance *inst, const struct program *program,
@@ -98,7 +115,7 @@ plan_state_get(oriel_comm *comm, struct plan_state **out)
 	return rc;
 }
 
-/* The plan of this rank with its channels, built or from the cache; becomes the first one. */
+/* The plan of this rank, built or from the cache; becomes the first one. */
 static inline int
 instance_get(oriel_comm *comm, const struct program *program, const struct shape *shape,
              struct instance **out)
@@ -114,8 +131,23 @@ instance_get(oriel_comm *comm, const struct program *program, const struct shape
 	return instance_search(comm, program, shape, out);
 }
 
-/* Runs the ops of all queues. launch->culprit is set where it is known. */
+/*
+ * plan/launch.c: a call is begun (an error: it has failed, and all members know),
+ * run, and ended with the executor's result; end returns the call's.
+ */
+int launch_begin(struct instance *inst, oriel_comm *comm, uint64_t call, const struct binding *b,
+                 bool patient, struct launch **out);
+int launch_end(struct launch *l, int rc);
+/* A call whose plan could not even be made here has failed. */
+int launch_fail_unmade(oriel_comm *comm, uint64_t call, int rc);
+
+/* plan/exec.c: runs the ops of all queues until the end. launch->culprit is set where it is known.
+ */
 int exec_run(struct launch *l);
+/* Runs what can run now. *done: all has. */
+int exec_advance(struct launch *l, bool *done);
+/* The peers that it waits for are watched. */
+void exec_watch(struct launch *l);
 
 /* The channel that op waits for or sends on; NULL if it is local. */
 static inline struct chan *
@@ -128,5 +160,6 @@ launch_chan(const struct launch *l, const struct op *op)
 int blame_wait(struct launch *l, const struct cursor *cur, int code, const char *what);
 int blame_message(struct launch *l, const struct chan *c, uint64_t seq, const char *what);
 int blame_ready(struct launch *l, const struct chan *c);
+int blame_length(struct launch *l, const struct chan *c, size_t sent, size_t expected);
 
 #endif

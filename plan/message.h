@@ -6,21 +6,30 @@
 #ifndef PLAN_MESSAGE_H
 #define PLAN_MESSAGE_H
 
-#include "plan/launch.h"
+#include "plan/local.h"
 
 #include <string.h>
 
 /* Takes in what has come of this call over the channel. False: l->error is set. */
 bool message_pump(struct launch *l, struct chan *c);
-/* The peer is ready for puts into its buffers; false also on an error, l->error. */
-bool message_ready(struct launch *l, struct chan *c);
+/* A call with long puts: the next message can be sent as things are. False also on an error,
+ * l->error. */
+bool message_may_go(struct launch *l, const struct cursor *cur, struct chan *c);
+/* The peer's puts of this call wait for this rank's word, if it is in ragged. */
+bool message_wants_ready(const struct launch *l, const struct chan *c);
+int message_say_ready(struct launch *l, struct chan *c);
 /* The peer is ready for another call by this one's number: l->error. */
 bool message_ready_strange(struct launch *l, struct chan *c);
 /* To a peer whose memory is not mapped here. off: in the op's source. */
 int message_send_am(struct launch *l, struct chan *c, struct wire w, unsigned src, size_t off);
-/* A put that is too long for a slot, or its next piece where the peer's buffer cannot be reached.
+/* A put of len bytes, straight into the receiver's buffer, or its next piece where that cannot be
+ * reached. */
+int message_send_long(struct launch *l, struct chan *c, struct cursor *cur, size_t len);
+/* The next block of a put, or its next piece, of buffers whose blocks may be anywhere; a signal. */
+int message_send_ragged(struct launch *l, struct chan *c, struct cursor *cur);
+/* At the end of a call whose ranks know only their own sizes: the peer has sent what was expected.
  */
-int message_send_long(struct launch *l, struct chan *c, struct cursor *cur);
+int message_check_length(struct launch *l, struct chan *c);
 
 /* A message that was not taken in yet is there, of whatever call. */
 static inline bool
@@ -41,12 +50,6 @@ static inline void
 count_up(uint64_t *counter)
 {
 	store_relaxed(counter, load_relaxed(counter) + 1);
-}
-
-static inline size_t
-wrapped(size_t off, size_t size)
-{
-	return off >= size ? off - size : off;
 }
 
 /* Most payloads of lines are a word or two. */
@@ -92,6 +95,16 @@ lay(const struct launch *l, unsigned buf, size_t off, const char *src, size_t le
 	memcpy(l->base[buf], src + first, len - first);
 }
 
+/* The payload is in its place in the peer's mailbox. */
+static inline void
+message_publish(struct launch *l, struct chan *c, struct wire w)
+{
+	ctx_delay(l->ctx);
+	mbox_publish(c->out, c->sent, wire_pack(w), wire_seq(l->call, c->sent));
+	ctx_delay(l->ctx);
+	wake_after_store(c->wake);
+}
+
 /* The payload is w.len bytes from off of buffer src. There is credit, and the channel is connected.
  */
 static inline int
@@ -105,10 +118,7 @@ message_send(struct launch *l, struct chan *c, struct wire w, unsigned src, size
 	if (w.len)
 		take(l, src, off, w.kind == WIRE_INLINE ? out->line[slot].data : out->scratch[slot],
 		     w.len);
-	ctx_delay(l->ctx);
-	mbox_publish(out, c->sent, wire_pack(w), wire_seq(l->call, c->sent));
-	ctx_delay(l->ctx);
-	wake_after_store(c->wake);
+	message_publish(l, c, w);
 	c->sent++;
 	count_up(&c->rec->sent);
 	return 0;
@@ -129,7 +139,8 @@ message_send_put(struct launch *l, struct chan *c, const struct op *op, size_t a
 		.tag = l->tag,
 	};
 
-	return message_send(l, c, w, op->src, wrapped(op->j * l->block + at, l->size[op->src]));
+	return message_send(l, c, w, op->src,
+	                    len ? wrapped(block_off(l, op->src, op->j) + at, l->size[op->src]) : 0);
 }
 
 #endif

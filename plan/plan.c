@@ -143,18 +143,28 @@ block_of(struct plan *plan, enum plan_buf buf, int i, int n)
 	return (uint32_t)i;
 }
 
-void
-plan_put(struct queue *q, int peer, enum plan_buf dst, int i, enum plan_buf src, int j, int n)
+/*
+ * How many of n blocks from block i on lie in one piece. Where TMP is the other
+ * side ops are cut there: the last block before the wrap may be shorter than
+ * TMP's, so that bytes alone do not tell where the next block goes.
+ */
+static int
+until_wrap(const struct plan *plan, enum plan_buf buf, int i, int n)
+{
+	int count = (int)plan->count[buf], at;
+
+	if (!plan->program->buf[buf].cyclic || count <= 0 || n <= 1)
+		return n;
+	at = mod(i, count);
+	return n < count - at ? n : count - at;
+}
+
+static void
+put_piece(struct queue *q, uint32_t edge, enum plan_buf dst, int i, enum plan_buf src, int j, int n)
 {
 	struct plan *plan = q->plan;
-	uint32_t edge = 0;
-	struct op *op;
+	struct op *op = append(q, OP_PUT);
 
-	if (plan->error || !find_edge(plan, peer, q->number, &edge))
-		return;
-	if (n == 0)
-		return; /* Nothing to move: the batch's signal says all there is to say. */
-	op = append(q, OP_PUT);
 	if (!op)
 		return;
 	op->edge = edge;
@@ -164,6 +174,27 @@ plan_put(struct queue *q, int peer, enum plan_buf dst, int i, enum plan_buf src,
 	op->j = block_of(plan, src, j, n);
 	op->n = (uint32_t)n;
 	plan->edges[edge].sends++;
+}
+
+void
+plan_put(struct queue *q, int peer, enum plan_buf dst, int i, enum plan_buf src, int j, int n)
+{
+	struct plan *plan = q->plan;
+	uint32_t edge = 0;
+
+	if (plan->error || !find_edge(plan, peer, q->number, &edge))
+		return;
+	/* n 0, nothing to move: the batch's signal says all there is to say. */
+	while (n) {
+		int m = n;
+
+		if (dst == TMP || src == TMP)
+			m = until_wrap(plan, dst, i, until_wrap(plan, src, j, n));
+		put_piece(q, edge, dst, i, src, j, m);
+		i += m;
+		j += m;
+		n -= m;
+	}
 }
 
 /* A signal that directly follows a put to the same peer travels with it. */
@@ -238,19 +269,37 @@ append_local(struct queue *q, enum op_kind kind, enum plan_buf dst, int i, int n
 void
 plan_copy(struct queue *q, enum plan_buf dst, int i, enum plan_buf src, int j, int n)
 {
-	append_local(q, OP_COPY, dst, i, n, src, j, n);
+	while (n) {
+		int m = n;
+
+		if (dst == TMP || src == TMP)
+			m = until_wrap(q->plan, dst, i, until_wrap(q->plan, src, j, n));
+		append_local(q, OP_COPY, dst, i, m, src, j, m);
+		i += m;
+		j += m;
+		n -= m;
+	}
 }
 
 void
 plan_reduce(struct queue *q, enum plan_buf dst, int i, enum plan_buf a, int j, enum plan_buf b,
             int k, int n)
 {
-	struct op *op = append_local(q, OP_REDUCE, dst, i, n, a, j, n);
+	const struct plan *plan = q->plan;
 
-	if (!op)
-		return;
-	op->src2 = (uint8_t)b;
-	op->k = block_of(q->plan, b, k, n);
+	while (n) {
+		int m = until_wrap(plan, dst, i, until_wrap(plan, a, j, until_wrap(plan, b, k, n)));
+		struct op *op = append_local(q, OP_REDUCE, dst, i, m, a, j, m);
+
+		if (!op)
+			return;
+		op->src2 = (uint8_t)b;
+		op->k = block_of(q->plan, b, k, m);
+		i += m;
+		j += m;
+		k += m;
+		n -= m;
+	}
 }
 
 void

@@ -19,6 +19,7 @@
 #define PLAN_PLAN_H
 
 #include "base/base.h"
+#include "plan/layout.h"
 #include "plan/wire.h"
 
 #define PLAN_MAX_OPS (1u << 20)     /* of one queue */
@@ -132,13 +133,43 @@ void plan_flush(struct queue *q);
 
 struct reducer; /* coll/reduce.h */
 
-/* What a launch binds to a plan. */
+/*
+ * What a launch binds to a plan. Usual calls have their blocks one behind the
+ * other, at i * block; bytes cuts the last of them off. Others say where blocks
+ * are in ragged; block is then the size of the largest, and of TMP's.
+ */
 struct binding {
-	void *buf[MBOX_BUFS];
-	size_t block; /* bytes */
-	const struct reducer *reduce;
-	void *arg; /* of call */
+	void *buf[MBOX_BUFS];         /* IN and OUT; TMP is the library's */
+	size_t block;                 /* bytes */
+	size_t bytes;                 /* of IN and OUT; SIZE_MAX: of all their blocks */
+	const struct ragged *ragged;  /* NULL: as above */
+	const struct reducer *reduce; /* for reduce and fold */
+	void *arg;                    /* of call */
+	uint32_t salt; /* type, op: what else must be equal on all ranks, mixed into the hash */
+	bool finish;   /* reduce->finish on OUT at the end */
+	bool own;      /* before the program: OUT's block own_out = IN's block own_in */
+	uint32_t own_in, own_out;
 };
+
+struct ragged {
+	struct layout in, out;
+};
+
+/* The parts that a vector is cut into. */
+static inline uint32_t
+plan_parts(const struct plan *plan)
+{
+	return plan->count[OUT] > plan->count[IN] ? plan->count[OUT] : plan->count[IN];
+}
+
+/* Bytes of each part but the last ones, a multiple of align. */
+static inline size_t
+vector_block(size_t bytes, uint32_t parts, size_t align)
+{
+	size_t even = parts > 1 && bytes ? (bytes - 1) / parts + 1 : bytes;
+
+	return parts > 1 ? (even + align - 1) / align * align : even;
+}
 
 struct oriel_comm;
 /*

@@ -77,4 +77,11 @@ min(int a, int b)
 	return a < b ? a : b;
 }
 
+/* The largest power of two below n; 0 if there is none. */
+static inline int
+power_below(int n)
+{
+	return n > 1 ? 1 << (31 - __builtin_clz((unsigned)n - 1)) : 0;
+}
+
 #endif

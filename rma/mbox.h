@@ -38,8 +38,9 @@
 #define MBOX_SCRATCH 8192 /* bytes a slot; the most that ORIEL_EAGER_MAX may be */
 #define MBOX_STEP_BITS 20
 #define MBOX_BUFS 3
-#define MBOX_QUEUES 2 /* queues of a plan that may talk to one peer */
-#define MBOX_CALLS 4  /* calls of a communicator that may be under way; a power of two */
+#define MBOX_NO_KEY UINT64_MAX /* not to be written directly */
+#define MBOX_QUEUES 2          /* queues of a plan that may talk to one peer */
+#define MBOX_CALLS 4           /* calls of a communicator that may be under way; a power of two */
 /* Channels between two ranks of a communicator: one for each queue of each call under way, and one
  * for send and receive. */
 #define MBOX_CHANNEL(call, queue) ((unsigned)((call) % MBOX_CALLS) * MBOX_QUEUES + (queue))
@@ -60,7 +61,7 @@ struct mbox_credit {
 struct mbox_ready {
 	struct {
 		uint64_t where; /* address, or offset in the slab */
-		uint64_t key;   /* slab id + 1; 0: where is an address */
+		uint64_t key;   /* slab id + 1; 0: where is an address; MBOX_NO_KEY */
 	} buf[MBOX_BUFS];
 	uint64_t hash; /* of the call: plan, block size; a sender with another must not write */
 	uint64_t call; /* written last */

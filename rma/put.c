@@ -4,10 +4,10 @@
  */
 #include "rma/win.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define REQ_MAGIC UINT64_C(0x7165726c6569726f)
 #define STRIDE_BATCH 64 /* blocks handed to a transport at once */
 
 static int
@@ -214,6 +214,46 @@ oriel_get_strided(oriel_win *win, int target, size_t disp, size_t disp_stride, v
  * ---- Requests ----
  */
 
+static bool
+transfer_ready(const oriel_req *req)
+{
+	return load_acquire(&req->pending) == 0;
+}
+
+/* A failed peer's transfers are completed with EPEER by the transport. */
+static int
+transfer_doomed(oriel_req *req)
+{
+	peer_watch(req->peer);
+	return 0;
+}
+
+static int
+transfer_done(oriel_req **req)
+{
+	int rc = (*req)->status;
+
+	if (rc == ORIEL_EPEER && peer_failed((*req)->peer))
+		peer_error((*req)->peer);
+	else if (rc)
+		fail(rc, "the transfer with rank %d failed", (*req)->peer->rank);
+	req_bury(req);
+	return rc;
+}
+
+static void
+transfer_name(const oriel_req *req, char *text, size_t cap)
+{
+	snprintf(text, cap, "transfer with rank %d", req->peer->rank);
+}
+
+static const struct req_ops transfer_ops = {
+	.ready = transfer_ready,
+	.doomed = transfer_doomed,
+	.done = transfer_done,
+	.name = transfer_name,
+};
+
 static int
 request(oriel_win *win, int target, size_t disp, void *local, size_t len, bool is_put,
         oriel_req **out)
@@ -233,8 +273,7 @@ request(oriel_win *win, int target, size_t disp, void *local, size_t len, bool i
 	req = calloc(1, sizeof(*req));
 	if (!req)
 		return fail(ORIEL_ENOMEM, "no memory for a request");
-	req->magic = REQ_MAGIC;
-	req->ctx = win->ctx;
+	req_init(req, win->ctx, &transfer_ops);
 	req->peer = t->peer;
 	if (len && t->base) {
 		memcpy(is_put ? t->base + disp : local, is_put ? local : t->base + disp, len);
@@ -261,69 +300,4 @@ int
 oriel_rget(oriel_win *win, int target, size_t disp, void *dst, size_t len, oriel_req **req)
 {
 	return request(win, target, disp, dst, len, false, req);
-}
-
-static bool
-req_ready(void *arg)
-{
-	const oriel_req *req = arg;
-
-	return load_acquire(&req->pending) == 0;
-}
-
-static int
-req_enter(oriel_req **req)
-{
-	if (!req)
-		return fail(ORIEL_EINVAL, "req is NULL");
-	if (*req && (*req)->magic != REQ_MAGIC)
-		return fail(ORIEL_EHANDLE, "%p is not a live request", (void *)*req);
-	return *req ? ctx_enter((*req)->ctx) : 0;
-}
-
-static int
-req_finish(oriel_req **req)
-{
-	int rc = (*req)->status;
-
-	if (rc == ORIEL_EPEER && peer_failed((*req)->peer))
-		peer_error((*req)->peer);
-	else if (rc)
-		fail(rc, "the transfer with rank %d failed", (*req)->peer->rank);
-	(*req)->magic = 0;
-	ctx_bury((*req)->ctx, *req);
-	*req = NULL;
-	return rc;
-}
-
-int
-oriel_req_test(oriel_req **req, int *done)
-{
-	int rc = req_enter(req);
-
-	if (rc)
-		return rc;
-	if (!done)
-		return fail(ORIEL_EINVAL, "done is NULL");
-	if (*req && !req_ready(*req))
-		ctx_progress((*req)->ctx);
-	*done = !*req || req_ready(*req);
-	return *req && *done ? req_finish(req) : 0;
-}
-
-int
-oriel_req_wait(oriel_req **req, uint64_t timeout_ns)
-{
-	int rc = req_enter(req);
-
-	if (rc || !*req)
-		return rc;
-	/* A failed peer's transfers are completed with EPEER by the transport. */
-	if (!req_ready(*req)) {
-		peer_watch((*req)->peer);
-		rc = ctx_wait((*req)->ctx, req_ready, NULL, *req, deadline_after(timeout_ns));
-	}
-	if (rc == ORIEL_ETIMEDOUT)
-		return fail(rc, "the transfer with rank %d is not complete", (*req)->peer->rank);
-	return rc ? rc : req_finish(req);
 }

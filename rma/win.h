@@ -11,6 +11,7 @@
 
 #include "rma/am.h"
 #include "rma/comm.h"
+#include "rma/req.h"
 #include "rma/signal.h"
 
 #define WIN_MAGIC UINT64_C(0x6e69776c6569726f)
@@ -45,14 +46,6 @@ struct oriel_win {
 	struct win_rec rec;   /* mine, as peers see it */
 	struct win_rec *slot; /* in ctl->wins */
 	void *ucx;            /* rma/ucx.c: registration of base */
-};
-
-struct oriel_req {
-	uint64_t magic;
-	oriel_ctx *ctx;
-	struct peer *peer;
-	uint32_t pending; /* parts that are not complete; the user's handle is not counted */
-	int status;
 };
 
 /*

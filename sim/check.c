@@ -98,12 +98,22 @@ fly(struct sim *s, const struct flight *f)
 	s->flight[s->n_flights++] = *f;
 }
 
+static bool
+has(struct sim *s, int rank, unsigned buf)
+{
+	if (!s->rank[rank].view.buf[buf])
+		wrong(s, "rank %d has no buffer %u, but it is touched", rank, buf);
+	return s->rank[rank].view.buf[buf] != NULL;
+}
+
 /* A block of a rank's memory changes: no put may still have to read it. */
 static void
 write_block(struct sim *s, int rank, unsigned buf, uint32_t block, int64_t value)
 {
 	struct rank *r = &s->rank[rank];
 
+	if (!has(s, rank, buf))
+		return;
 	if (r->unread[buf][block])
 		wrong(s, "block %u of buffer %u of rank %d changes before a put has read it", block,
 		      buf, rank);
@@ -127,6 +137,8 @@ post(struct sim *s, int rank, unsigned queue, const struct op *op)
 
 	if (r->plan->edges[op->edge].queue != queue)
 		wrong(s, "rank %d sends on an edge of another queue", rank);
+	if (op->kind == OP_PUT && !has(s, rank, op->src))
+		return;
 	for (uint32_t b = 0; op->kind == OP_PUT && b < op->n; b++) {
 		f.i = (op->i + b) % r->plan->count[op->dst];
 		f.j = (op->j + b) % r->plan->count[op->src];
@@ -144,9 +156,11 @@ post(struct sim *s, int rank, unsigned queue, const struct op *op)
 }
 
 static int64_t
-value_of(const struct rank *r, unsigned buf, uint32_t block)
+value_of(struct sim *s, int rank, unsigned buf, uint32_t block)
 {
-	return r->view.buf[buf][block % r->plan->count[buf]];
+	const struct rank *r = &s->rank[rank];
+
+	return has(s, rank, buf) ? r->view.buf[buf][block % r->plan->count[buf]] : GARBAGE;
 }
 
 static int64_t
@@ -160,11 +174,13 @@ local(struct sim *s, int rank, const struct op *op)
 {
 	struct rank *r = &s->rank[rank];
 
+	if (op->kind == OP_COPY && r->view.buf[op->dst] == r->view.buf[op->src] && op->i == op->j)
+		return; /* onto itself: nothing changes */
 	for (uint32_t b = 0; b < op->n; b++) {
-		int64_t value = value_of(r, op->src, op->j + b);
+		int64_t value = value_of(s, rank, op->src, op->j + b);
 
 		if (op->kind == OP_REDUCE)
-			value = combine(s, value, value_of(r, op->src2, op->k + b));
+			value = combine(s, value, value_of(s, rank, op->src2, op->k + b));
 		write_block(s, rank, op->dst, (op->i + b) % r->plan->count[op->dst], value);
 	}
 }
@@ -172,11 +188,10 @@ local(struct sim *s, int rank, const struct op *op)
 static void
 fold(struct sim *s, int rank, const struct op *op)
 {
-	struct rank *r = &s->rank[rank];
-	int64_t value = value_of(r, op->src, op->j);
+	int64_t value = value_of(s, rank, op->src, op->j);
 
 	for (uint32_t b = 1; b < op->n; b++)
-		value = combine(s, value, value_of(r, op->src, op->j + b));
+		value = combine(s, value, value_of(s, rank, op->src, op->j + b));
 	write_block(s, rank, op->dst, op->i, value);
 }
 
@@ -374,12 +389,14 @@ simulate(struct sim *s)
 		look_at_all(s);
 }
 
-/* IN and OUT become the same memory, the larger one's. */
+/* IN and OUT become the same memory, the larger one's; if the rank has both. */
 static bool
 alias(struct sim *s, struct rank *r)
 {
 	int larger = r->plan->count[OUT] > r->plan->count[IN] ? OUT : IN, other = IN + OUT - larger;
 
+	if (!r->view.buf[IN] || !r->view.buf[OUT])
+		return true;
 	if (s->check->row->op != COLL_REDUCE_SCATTER && r->plan->count[IN] != r->plan->count[OUT]) {
 		wrong(s, "IN has %u blocks, OUT %u: not the same vector", r->plan->count[IN],
 		      r->plan->count[OUT]);
@@ -418,6 +435,10 @@ make_rank(struct sim *s, int rank)
 			return false;
 		for (uint32_t i = 0; i < r->plan->count[b]; i++)
 			r->view.buf[b][i] = GARBAGE;
+		if (!contract_has(c->row->op, &r->view, (enum plan_buf)b)) {
+			free(r->view.buf[b]);
+			r->view.buf[b] = NULL;
+		}
 	}
 	if (c->alias && !alias(s, r))
 		return false;
@@ -458,7 +479,7 @@ free_rank(struct rank *r)
 		free(r->side[e].clock);
 	}
 	free(r->side);
-	if (r->view.buf[IN] == r->view.buf[OUT])
+	if (r->unread[IN] == r->unread[OUT])
 		r->view.buf[IN] = NULL, r->unread[IN] = NULL;
 	for (int b = 0; b < MBOX_BUFS; b++) {
 		free(r->view.buf[b]);

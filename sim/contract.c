@@ -54,23 +54,24 @@ contract_can_alias(enum coll_op op)
 	       op == COLL_SCAN || op == COLL_EXSCAN;
 }
 
-/* Whether this rank's IN holds input. */
-static bool
-has_input(enum coll_op op, const struct contract_rank *r)
+/* In place, as the root of a gather may be, it has no IN. */
+bool
+contract_has(enum coll_op op, const struct contract_rank *r, enum plan_buf buf)
 {
 	switch (op) {
-	case COLL_SCATTER:
-		return is_root(r);
-	case COLL_ALLTOALL:
+	case COLL_BARRIER:
+	case COLL_AGREE:
+	case COLL_ALLGATHER:
+	case COLL_BCAST:
+		return buf != IN;
 	case COLL_GATHER:
+		return buf == TMP || (buf == OUT) == is_root(r);
+	case COLL_SCATTER:
+		return buf != IN || is_root(r);
 	case COLL_REDUCE:
-	case COLL_ALLREDUCE:
-	case COLL_REDUCE_SCATTER:
-	case COLL_SCAN:
-	case COLL_EXSCAN:
-		return true;
+		return buf != OUT || is_root(r);
 	default:
-		return false;
+		return true;
 	}
 }
 
@@ -153,7 +154,7 @@ contract_start(enum coll_op op, struct contract_rank *r)
 	for (uint32_t i = 0; i < r->count[OUT]; i++)
 		if (before(op, r, (int)i, &value))
 			r->buf[OUT][i] = value;
-	for (uint32_t i = 0; has_input(op, r) && i < r->count[IN]; i++)
+	for (uint32_t i = 0; contract_has(op, r, IN) && i < r->count[IN]; i++)
 		r->buf[IN][i] = term(r->rank, (int)i);
 }
 
@@ -173,7 +174,7 @@ contract_holds(enum coll_op op, const struct contract_rank *r, char *text, size_
 			         r->buf[OUT][i], value);
 			return false;
 		}
-	for (uint32_t i = 0; !r->alias && has_input(op, r) && i < r->count[IN]; i++)
+	for (uint32_t i = 0; !r->alias && contract_has(op, r, IN) && i < r->count[IN]; i++)
 		if (r->buf[IN][i] != term(r->rank, (int)i)) {
 			snprintf(text, cap, "IN[%u] was changed", i);
 			return false;

@@ -17,6 +17,8 @@ struct contract_rank { /* one rank's view */
 	const bool *entered;     /* of all ranks: has begun */
 };
 
+/* Whether the rank has that buffer, if the program has: it may touch no other. */
+bool contract_has(enum coll_op op, const struct contract_rank *r, enum plan_buf buf);
 /* Fills the rank's buffers; they hold garbage before. */
 void contract_start(enum coll_op op, struct contract_rank *r);
 /* At the rank's end. False: text says what is wrong. */

@@ -1,0 +1,117 @@
+/*
+ * call.h - a collective between its public function and its plan.
+ *
+ * The public functions (coll/move.c, vary.c, combine.c) check their arguments
+ * and describe the call; what follows is the same for all: choose an algorithm,
+ * find its plan, and run it at once, as a request, or again and again.
+ */
+#ifndef COLL_CALL_H
+#define COLL_CALL_H
+
+#include "coll/coll.h"
+#include "coll/reduce.h"
+#include "plan/job.h"
+
+struct coll_call {
+	oriel_comm *comm;
+	enum coll_op op;
+	int root;
+	unsigned flags; /* of selection */
+	size_t measure; /* bytes, as selection counts them */
+	size_t align;   /* of the parts of a vector: an element */
+	struct binding b;
+	/* A copy of out takes the place of in, where a call in place asks for it. */
+	void *stage;
+	size_t stage_len;
+	size_t *lens, *offs; /* a table of the call's own, in one piece */
+	/* Set if b points to them: */
+	struct reducer reducer;
+	struct ragged ragged;
+};
+
+/* Fills c but for the buffers; the call is for the communicator's world. EHANDLE and its kin. */
+static inline int coll_describe(struct coll_call *c, oriel_comm *comm, enum coll_op op);
+
+/* comm_enter without a call where all is well. */
+static inline int
+coll_enter(const oriel_comm *comm)
+{
+	if (likely(comm && comm->magic == COMM_MAGIC && load_relaxed(comm->ctx->alive) &&
+	           !comm->ctx->expelled))
+		return 0;
+	return comm_enter(comm);
+}
+
+static inline int
+coll_describe(struct coll_call *c, oriel_comm *comm, enum coll_op op)
+{
+	int rc = coll_enter(comm);
+
+	if (unlikely(rc))
+		return rc;
+	c->comm = comm;
+	c->op = op;
+	c->root = 0;
+	c->flags = 0;
+	c->measure = 0;
+	c->align = 1;
+	c->b = (struct binding){ .bytes = SIZE_MAX };
+	c->stage = NULL;
+	c->stage_len = 0;
+	c->lens = NULL;
+	return 0;
+}
+
+/* The three forms, after a description. run and the others free what the description holds. */
+int coll_run(struct coll_call *c);
+struct coll_req;
+/* A request whose call is to be described; coll_req_go frees it if describing failed with rc. */
+int coll_req_make(struct coll_req **out, struct coll_call **c);
+int coll_req_go(struct coll_req *r, int rc, bool persistent, oriel_req **req);
+
+/* Defines the three public functions of a collective from its describing function. */
+#define COLL_ARGS(...) __VA_ARGS__
+#define COLL_FORMS(name, params, args)                                                             \
+	int oriel_##name(params)                                                                   \
+	{                                                                                          \
+		struct coll_call c;                                                                \
+		int rc = describe_##name(&c, args);                                                \
+                                                                                                   \
+		return likely(!rc) ? coll_run(&c) : rc;                                            \
+	}                                                                                          \
+                                                                                                   \
+	int oriel_i##name(params, oriel_req **req)                                                 \
+	{                                                                                          \
+		struct coll_call *c;                                                               \
+		struct coll_req *r;                                                                \
+		int rc = coll_req_make(&r, &c);                                                    \
+                                                                                                   \
+		return rc ? rc : coll_req_go(r, describe_##name(c, args), false, req);             \
+	}                                                                                          \
+                                                                                                   \
+	int oriel_##name##_init(params, oriel_req **req)                                           \
+	{                                                                                          \
+		struct coll_call *c;                                                               \
+		struct coll_req *r;                                                                \
+		int rc = coll_req_make(&r, &c);                                                    \
+                                                                                                   \
+		return rc ? rc : coll_req_go(r, describe_##name(c, args), true, req);              \
+	}
+
+/* ---- For describing ---- */
+
+/* ERANK names root. */
+int coll_check_root(const struct coll_call *c, int root);
+/* len times the number of ranks fits, and is in *total. */
+int coll_check_total(const struct coll_call *c, size_t len, size_t *total);
+/* EINVAL if the two overlap. */
+int coll_check_overlap(const struct coll_call *c, const void *in, size_t in_len, const void *out,
+                       size_t out_len);
+/* EINVAL if ptr is NULL and len is not 0. */
+int coll_check_buffer(const struct coll_call *c, const char *name, const void *ptr, size_t len);
+/* c->stage: room for a copy of out's first len bytes. */
+int coll_stage(struct coll_call *c, size_t len);
+/* c->lens and c->offs, n each. */
+int coll_make_table(struct coll_call *c, int n);
+
+#endif

@@ -1,0 +1,186 @@
+#include "coll/cost.h"
+
+/* ---- Ranges of arguments ---- */
+
+int
+arg_one(int size)
+{
+	(void)size;
+	return 1;
+}
+
+int
+arg_two(int size)
+{
+	(void)size;
+	return 2;
+}
+
+int
+arg_half(int size)
+{
+	return size > 3 ? size / 2 : 1;
+}
+
+int
+arg_others(int size)
+{
+	return size > 2 ? size - 1 : 1;
+}
+
+int
+arg_two_or_size(int size)
+{
+	return size > 2 ? size : 2;
+}
+
+/* ---- Shapes ---- */
+
+const char *
+unfit_one_level(const struct shape *shape)
+{
+	if (shape->node < 2)
+		return "needs nodes of as many ranks each, more than one";
+	return shape->node >= shape->size ? "needs more than one node" : NULL;
+}
+
+/* ---- Blocks of TMP ---- */
+
+uint32_t
+blocks_half(const struct shape *shape)
+{
+	return (uint32_t)shape->size / 2;
+}
+
+uint32_t
+blocks_digits(const struct shape *shape)
+{
+	return (uint32_t)(shape->size + cost_digits(shape));
+}
+
+/* ---- Rounds and blocks ---- */
+
+int64_t
+cost_zero(const struct shape *shape)
+{
+	(void)shape;
+	return 0;
+}
+
+int64_t
+cost_one(const struct shape *shape)
+{
+	return shape->size > 1;
+}
+
+int64_t
+cost_others(const struct shape *shape)
+{
+	return shape->size - 1;
+}
+
+int64_t
+cost_twice_others(const struct shape *shape)
+{
+	return 2 * cost_others(shape);
+}
+
+int64_t
+cost_each_to_others(const struct shape *shape)
+{
+	return shape->size * cost_others(shape);
+}
+
+int64_t
+cost_log2(const struct shape *shape)
+{
+	return blocks_log2(shape);
+}
+
+int64_t
+cost_each_log2(const struct shape *shape)
+{
+	return shape->size * cost_log2(shape);
+}
+
+int64_t
+cost_log_radix(const struct shape *shape)
+{
+	int64_t n = 0;
+
+	for (int64_t d = 1; d < shape->size; d *= shape->arg)
+		n++;
+	return n;
+}
+
+static int64_t
+ceil_div(int64_t a, int64_t b)
+{
+	return (a + b - 1) / b;
+}
+
+int64_t
+cost_windows(const struct shape *shape)
+{
+	return ceil_div(cost_others(shape), shape->arg);
+}
+
+int64_t
+cost_rails(const struct shape *shape)
+{
+	return ceil_div(shape->size / shape->node - 1, shape->arg) + 1;
+}
+
+/* A rank's depth is the number of ones in it, and 2^depth - 1 the first so deep. */
+int64_t
+cost_tree_depth(const struct shape *shape)
+{
+	int64_t n = 0;
+
+	while (INT64_C(2) << n <= shape->size)
+		n++;
+	return n;
+}
+
+/* Rank d, the largest power of two below P, has all behind it; d/2 has d/2. */
+int64_t
+cost_tree_branch(const struct shape *shape)
+{
+	int64_t d = (INT64_C(1) << cost_log2(shape)) / 2, last = shape->size - d;
+
+	if (!d)
+		return 0;
+	return d / 2 > last ? d / 2 : last;
+}
+
+/* Of 0 to P-1 those whose digit of weight d is 0: d in each whole cycle of radix d. */
+static int64_t
+nonzero_digits(int64_t size, int64_t radix)
+{
+	int64_t n = 0;
+
+	for (int64_t d = 1; d < size; d *= radix) {
+		int64_t cycle = d * radix, rest = size % cycle;
+
+		n += size - (size / cycle * d + (rest < d ? rest : d));
+	}
+	return n;
+}
+
+int64_t
+cost_tree_hops(const struct shape *shape)
+{
+	return nonzero_digits(shape->size, 2);
+}
+
+int64_t
+cost_digits(const struct shape *shape)
+{
+	return nonzero_digits(shape->size, shape->arg);
+}
+
+int64_t
+cost_each_digits(const struct shape *shape)
+{
+	return shape->size * cost_digits(shape);
+}

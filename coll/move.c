@@ -1,0 +1,168 @@
+/*
+ * move.c - the collectives that move equal blocks, or one vector.
+ */
+#include "coll/call.h"
+
+static inline int
+describe_barrier(struct coll_call *c, oriel_comm *comm)
+{
+	int rc = coll_describe(c, comm, COLL_BARRIER);
+
+	if (likely(!rc))
+		c->b.bytes = 0;
+	return rc;
+}
+
+/* The blocks of ranks, len bytes each. */
+static inline void
+set_blocks(struct coll_call *c, const void *in, void *out, size_t len)
+{
+	c->b.buf[IN] = (void *)(uintptr_t)in;
+	c->b.buf[OUT] = out;
+	c->b.block = len;
+	c->measure = len;
+}
+
+static inline void
+set_own(struct coll_call *c, uint32_t out, uint32_t in)
+{
+	c->b.own = true;
+	c->b.own_out = out;
+	c->b.own_in = in;
+}
+
+static inline int
+describe_allgather(struct coll_call *c, oriel_comm *comm, const void *in, void *out, size_t len)
+{
+	int rc = coll_describe(c, comm, COLL_ALLGATHER);
+	size_t total;
+
+	if (unlikely(rc))
+		return rc;
+	rc = coll_check_total(c, len, &total);
+	if (likely(!rc))
+		rc = coll_check_buffer(c, "out", out, total);
+	if (unlikely(rc))
+		return rc;
+	set_blocks(c, in, out, len);
+	if (!in || !len || in == (char *)out + (size_t)comm->rank * len)
+		return 0;
+	set_own(c, (uint32_t)comm->rank, 0);
+	return coll_check_overlap(c, in, len, out, total);
+}
+
+static int
+describe_alltoall(struct coll_call *c, oriel_comm *comm, const void *in, void *out, size_t len)
+{
+	int rc = coll_describe(c, comm, COLL_ALLTOALL);
+	size_t total;
+
+	if (unlikely(rc))
+		return rc;
+	rc = coll_check_total(c, len, &total);
+	if (!rc)
+		rc = coll_check_buffer(c, "out", out, total);
+	if (!rc && in)
+		rc = coll_check_overlap(c, in, total, out, total);
+	if (rc)
+		return rc;
+	set_blocks(c, in, out, len);
+	if (in) {
+		if (len)
+			set_own(c, (uint32_t)comm->rank, (uint32_t)comm->rank);
+		return 0;
+	}
+	rc = coll_stage(c, total);
+	c->b.buf[IN] = c->stage;
+	return rc;
+}
+
+static inline int
+describe_bcast(struct coll_call *c, oriel_comm *comm, void *buf, size_t len, int root)
+{
+	int rc = coll_describe(c, comm, COLL_BCAST);
+
+	if (unlikely(rc))
+		return rc;
+	rc = coll_check_root(c, root);
+	if (likely(!rc))
+		rc = coll_check_buffer(c, "buf", buf, len);
+	c->root = root;
+	c->b.buf[OUT] = buf;
+	c->b.bytes = c->measure = len;
+	return rc;
+}
+
+static inline int
+describe_gather(struct coll_call *c, oriel_comm *comm, const void *in, void *out, size_t len,
+                int root)
+{
+	int rc = coll_describe(c, comm, COLL_GATHER);
+	bool at_root;
+	size_t total;
+
+	if (unlikely(rc))
+		return rc;
+	rc = coll_check_root(c, root);
+	if (likely(!rc))
+		rc = coll_check_total(c, len, &total);
+	if (unlikely(rc))
+		return rc;
+	at_root = comm->rank == root;
+	rc = at_root ? coll_check_buffer(c, "out", out, total)
+	             : coll_check_buffer(c, "in", in, len);
+	if (unlikely(rc))
+		return rc;
+	c->root = root;
+	set_blocks(c, in, at_root ? out : NULL, len);
+	if (!at_root || !in || !len || in == (char *)out + (size_t)root * len)
+		return 0;
+	set_own(c, (uint32_t)root, 0);
+	return coll_check_overlap(c, in, len, out, total);
+}
+
+static inline int
+describe_scatter(struct coll_call *c, oriel_comm *comm, const void *in, void *out, size_t len,
+                 int root)
+{
+	int rc = coll_describe(c, comm, COLL_SCATTER);
+	bool at_root;
+	size_t total;
+
+	if (unlikely(rc))
+		return rc;
+	rc = coll_check_root(c, root);
+	if (likely(!rc))
+		rc = coll_check_total(c, len, &total);
+	if (unlikely(rc))
+		return rc;
+	at_root = comm->rank == root;
+	rc = at_root ? coll_check_buffer(c, "in", in, total)
+	             : coll_check_buffer(c, "out", out, len);
+	if (unlikely(rc))
+		return rc;
+	c->root = root;
+	set_blocks(c, at_root ? in : NULL, out, len);
+	if (!at_root || !out || !len || out == (const char *)in + (size_t)root * len)
+		return 0;
+	set_own(c, 0, (uint32_t)root);
+	return coll_check_overlap(c, in, total, out, len);
+}
+
+COLL_FORMS(barrier, COLL_ARGS(oriel_comm *comm), COLL_ARGS(comm))
+COLL_FORMS(allgather, COLL_ARGS(oriel_comm *comm, const void *in, void *out, size_t len),
+           COLL_ARGS(comm, in, out, len))
+COLL_FORMS(alltoall, COLL_ARGS(oriel_comm *comm, const void *in, void *out, size_t len),
+           COLL_ARGS(comm, in, out, len))
+COLL_FORMS(bcast, COLL_ARGS(oriel_comm *comm, void *buf, size_t len, int root),
+           COLL_ARGS(comm, buf, len, root))
+COLL_FORMS(gather, COLL_ARGS(oriel_comm *comm, const void *in, void *out, size_t len, int root),
+           COLL_ARGS(comm, in, out, len, root))
+COLL_FORMS(scatter, COLL_ARGS(oriel_comm *comm, const void *in, void *out, size_t len, int root),
+           COLL_ARGS(comm, in, out, len, root))
+
+int
+comm_allgather(oriel_comm *comm, const void *in, void *out, size_t len)
+{
+	return oriel_allgather(comm, in, out, len);
+}

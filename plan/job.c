@@ -1,0 +1,260 @@
+#include "plan/job.h"
+
+#include <stdio.h>
+#include <string.h>
+
+uint32_t
+job_chunks(size_t bytes, size_t chunk)
+{
+	size_t n;
+
+	if (!chunk || bytes <= chunk)
+		return 1;
+	n = (bytes - 1) / chunk + 1;
+	return n < UINT32_MAX ? (uint32_t)n : UINT32_MAX;
+}
+
+static size_t
+smaller(size_t a, size_t b)
+{
+	return a < b ? a : b;
+}
+
+/* A stretch of the vector, cut into as many parts as the whole is. */
+static void
+bind_stretch(struct binding *b, const struct job *j, size_t at)
+{
+	size_t left = j->binding.bytes - at;
+	uint32_t parts = plan_parts(j->inst->plan);
+
+	if (b->buf[IN])
+		b->buf[IN] = (char *)b->buf[IN] + at;
+	if (b->buf[OUT])
+		b->buf[OUT] = (char *)b->buf[OUT] + at;
+	b->bytes = smaller(left, j->chunk);
+	b->block = vector_block(b->bytes, parts, j->align);
+}
+
+/* The same stretch of every block. */
+static void
+bind_strides(struct piece *p, const struct job *j, size_t at)
+{
+	size_t block = j->binding.block, len = smaller(block - at, j->chunk);
+
+	p->ragged.in = p->ragged.out =
+	        (struct layout){ .kind = LAYOUT_STRIDED, .stride = block, .len = len };
+	p->ragged.in.base = p->binding.buf[IN] ? (char *)p->binding.buf[IN] + at : NULL;
+	p->ragged.out.base = p->binding.buf[OUT] ? (char *)p->binding.buf[OUT] + at : NULL;
+	p->binding.block = len;
+	p->binding.ragged = &p->ragged;
+}
+
+/* A chunk's buffers. */
+static const struct binding *
+bind_piece(struct job *j, struct piece *p, uint32_t chunk)
+{
+	size_t at = chunk * j->chunk;
+
+	if (j->n_chunks == 1)
+		return &j->binding;
+	p->binding = j->binding;
+	if (j->vector)
+		bind_stretch(&p->binding, j, at);
+	else
+		bind_strides(p, j, at);
+	return &p->binding;
+}
+
+/* The first error counts. */
+static void
+spoil(struct job *j, int rc)
+{
+	if (!rc || j->status)
+		return;
+	j->status = rc;
+	snprintf(j->detail, sizeof(j->detail), "%s", oriel_detail());
+}
+
+/* ---- Under ctx->task_lock ---- */
+
+static void
+end_call(struct plan_state *s, unsigned slot, int rc)
+{
+	struct job *j = s->running[slot];
+	struct piece *p = &j->piece[slot];
+
+	if (p->launch)
+		rc = launch_end(p->launch, rc);
+	p->launch = NULL;
+	s->running[slot] = NULL;
+	spoil(j, rc);
+	j->ended++;
+}
+
+/* True: something moved. */
+static bool
+advance_call(struct plan_state *s, unsigned slot)
+{
+	struct launch *l = s->running[slot]->piece[slot].launch;
+	const struct op *at = l->cur[0].op;
+	bool done;
+	int rc = exec_advance(l, &done);
+
+	if (rc || done) {
+		end_call(s, slot, rc);
+		return true;
+	}
+	return l->cur[0].op != at;
+}
+
+/* The first job that has calls to start. */
+static struct job *
+next_to_start(const struct plan_state *s)
+{
+	struct job *j = s->jobs;
+
+	while (j && j->started == j->n_chunks)
+		j = j->next;
+	return j;
+}
+
+/* False: the next call has to wait for its slot. */
+static bool
+start_call(struct plan_state *s, struct job *j)
+{
+	uint64_t call = j->first + j->started;
+	unsigned slot = (unsigned)(call % MBOX_CALLS);
+	struct piece *p = &j->piece[slot];
+	int rc;
+
+	if (s->running[slot])
+		return false;
+	s->running[slot] = j;
+	rc = comm_failed(s->comm) ? comm_fail_error(s->comm, comm_failed(s->comm))
+	                          : launch_begin(j->inst, s->comm, call,
+	                                         bind_piece(j, p, j->started), true, &p->launch);
+	j->started++;
+	if (rc)
+		end_call(s, slot, rc);
+	else
+		advance_call(s, slot);
+	return true;
+}
+
+/* Jobs whose calls have ended leave, whatever their order. */
+static void
+drop_ended(struct plan_state *s)
+{
+	struct job **at = &s->jobs, *j;
+
+	while ((j = *at)) {
+		if (j->ended < j->n_chunks) {
+			at = &j->next;
+			continue;
+		}
+		*at = j->next;
+		/* Last: whoever sees it may free it. */
+		store_release(&j->done, 1);
+	}
+	s->jobs_end = at;
+	if (!s->jobs)
+		task_remove(s->comm->ctx, &s->task);
+}
+
+static bool
+advance_all(struct task *t)
+{
+	struct plan_state *s = container_of(t, struct plan_state, task);
+	struct job *j;
+	bool moved = false, ended = false;
+
+	for (unsigned slot = 0; slot < MBOX_CALLS; slot++)
+		if (s->running[slot])
+			moved |= advance_call(s, slot);
+	while ((j = next_to_start(s)) && start_call(s, j))
+		moved = true;
+	for (j = s->jobs; j; j = j->next)
+		ended |= j->ended == j->n_chunks;
+	if (ended)
+		drop_ended(s);
+	return moved | ended;
+}
+
+void
+job_start(struct job *j)
+{
+	struct plan_state *s = j->comm->plan;
+	oriel_ctx *ctx = j->comm->ctx;
+
+	j->next = NULL;
+	j->started = j->ended = 0;
+	j->status = 0;
+	j->n_chunks = job_chunks(j->vector ? j->binding.bytes : j->binding.block, j->chunk);
+	j->first = j->comm->n_calls + 1;
+	j->comm->n_calls += j->n_chunks;
+	store_relaxed(&j->done, 0);
+	pthread_mutex_lock(&ctx->task_lock);
+	*s->jobs_end = j;
+	s->jobs_end = &j->next;
+	if (!s->task.at) {
+		s->task.advance = advance_all;
+		task_add(ctx, &s->task);
+	}
+	advance_all(&s->task);
+	pthread_mutex_unlock(&ctx->task_lock);
+}
+
+/* ---- Waiting ---- */
+
+static bool
+turn(void *arg)
+{
+	struct job *j = arg;
+
+	if (job_done(j))
+		return true;
+	tasks_turn(j->comm->ctx);
+	return job_done(j);
+}
+
+void
+job_watch(struct job *j)
+{
+	struct plan_state *s = j->comm->plan;
+
+	if (pthread_mutex_trylock(&s->comm->ctx->task_lock))
+		return;
+	for (unsigned slot = 0; slot < MBOX_CALLS; slot++)
+		if (s->running[slot] && s->running[slot]->piece[slot].launch)
+			exec_watch(s->running[slot]->piece[slot].launch);
+	pthread_mutex_unlock(&s->comm->ctx->task_lock);
+}
+
+static int
+watch(void *arg)
+{
+	job_watch(arg);
+	return 0;
+}
+
+int
+job_wait(struct job *j)
+{
+	/* The calls end by themselves: by their timeouts, failures, and if this rank is expelled.
+	 */
+	while (!job_done(j))
+		ctx_wait(j->comm->ctx, turn, watch, j, ORIEL_FOREVER);
+	return job_result(j);
+}
+
+int
+job_result(const struct job *j)
+{
+	return j->status ? fail(j->status, "%s", j->detail) : 0;
+}
+
+bool
+jobs_idle(const oriel_comm *comm)
+{
+	return !comm->plan || !load_acquire(&comm->plan->jobs);
+}

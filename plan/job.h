@@ -1,0 +1,59 @@
+/*
+ * job.h - collectives that do not run at once from end to end on the calling
+ * thread: nonblocking and persistent ones, and those that are cut into chunks.
+ *
+ * A job is one collective; each of its chunks is a call of its own. A
+ * communicator's jobs are started in order, as many of their calls at a time as
+ * there are slots, and are advanced by whoever waits (rma/task.h).
+ *
+ * Life cycle: the caller owns the memory and fills in what is marked; job_start;
+ * done turns true once; then it may be started again or freed.
+ */
+#ifndef PLAN_JOB_H
+#define PLAN_JOB_H
+
+#include "plan/launch.h"
+
+struct job {
+	/* The caller's: */
+	oriel_comm *comm;
+	struct instance *inst; /* pinned */
+	struct binding binding;
+	struct ragged ragged; /* binding.ragged points here or is NULL */
+	size_t chunk;         /* bytes of a vector, or of each block; 0: one call */
+	bool vector;          /* a chunk is a stretch of the vector */
+	size_t align;         /* of its parts */
+	/* job.c's: */
+	struct job *next;
+	uint64_t first; /* call */
+	uint32_t n_chunks, started, ended;
+	struct piece { /* of the chunk that runs in the slot */
+		struct binding binding;
+		struct ragged ragged;
+		struct launch *launch;
+	} piece[MBOX_CALLS];
+	int status;
+	uint32_t done;
+	char detail[256]; /* of status */
+};
+
+/* The number of calls that a job of so many bytes a rank is; the same on all ranks. */
+uint32_t job_chunks(size_t bytes, size_t chunk);
+/* Takes the next call numbers and begins; between comm_call_begin and comm_call_end. Errors show
+ * in the job. */
+void job_start(struct job *j);
+static inline bool
+job_done(const struct job *j)
+{
+	return load_acquire(&j->done) != 0;
+}
+/* Makes progress until it is done; its result. */
+int job_wait(struct job *j);
+/* The result of a job that is done, with its detail. */
+int job_result(const struct job *j);
+/* Its peers are watched; for waits. */
+void job_watch(struct job *j);
+/* Nothing runs on the communicator. */
+bool jobs_idle(const oriel_comm *comm);
+
+#endif
