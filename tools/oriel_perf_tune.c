@@ -28,28 +28,102 @@ run_allgather(struct tune *t, size_t bytes)
 	return oriel_allgather(t->world, t->in, t->out, bytes);
 }
 
+static int
+run_alltoall(struct tune *t, size_t bytes)
+{
+	return oriel_alltoall(t->world, t->in, t->out, bytes);
+}
+
+static int
+run_bcast(struct tune *t, size_t bytes)
+{
+	return oriel_bcast(t->world, t->out, bytes, 0);
+}
+
+static int
+run_gather(struct tune *t, size_t bytes)
+{
+	return oriel_gather(t->world, t->in, t->out, bytes, 0);
+}
+
+static int
+run_scatter(struct tune *t, size_t bytes)
+{
+	return oriel_scatter(t->world, t->in, t->out, bytes, 0);
+}
+
+static int
+run_reduce(struct tune *t, size_t bytes)
+{
+	return oriel_reduce(t->world, t->in, t->out, bytes / sizeof(float), ORIEL_FLOAT, ORIEL_SUM,
+	                    0);
+}
+
+static int
+run_allreduce(struct tune *t, size_t bytes)
+{
+	return oriel_allreduce(t->world, t->in, t->out, bytes / sizeof(float), ORIEL_FLOAT,
+	                       ORIEL_SUM);
+}
+
+static int
+run_reduce_scatter(struct tune *t, size_t bytes)
+{
+	return oriel_reduce_scatter(t->world, t->in, t->out, bytes / sizeof(float), ORIEL_FLOAT,
+	                            ORIEL_SUM);
+}
+
+static int
+run_scan(struct tune *t, size_t bytes)
+{
+	return oriel_scan(t->world, t->in, t->out, bytes / sizeof(float), ORIEL_FLOAT, ORIEL_SUM);
+}
+
+static int
+run_exscan(struct tune *t, size_t bytes)
+{
+	return oriel_exscan(t->world, t->in, t->out, bytes / sizeof(float), ORIEL_FLOAT, ORIEL_SUM);
+}
+
+#define BLOCK "bytes of one rank's block"
+#define VECTOR "bytes of the vector"
+
 static const struct tune_op tune_ops[] = {
-	{ .name = "barrier", .run = run_barrier },
-	{ .name = "allgather",
-	  .what = "bytes of one rank's block",
-	  .blocks = true,
-	  .run = run_allgather },
+	{ "barrier", NULL, 0, false, false, run_barrier },
+	{ "allgather", BLOCK, 1, true, false, run_allgather },
+	{ "alltoall", BLOCK, 1, true, false, run_alltoall },
+	{ "bcast", VECTOR, 1, false, true, run_bcast },
+	{ "gather", BLOCK, 1, true, false, run_gather },
+	{ "scatter", BLOCK, 1, true, false, run_scatter },
+	{ "reduce", VECTOR, sizeof(float), false, true, run_reduce },
+	{ "allreduce", VECTOR, sizeof(float), false, true, run_allreduce },
+	{ "reduce_scatter", BLOCK, sizeof(float), true, true, run_reduce_scatter },
+	{ "scan", VECTOR, sizeof(float), false, true, run_scan },
+	{ "exscan", VECTOR, sizeof(float), false, true, run_exscan },
 };
 #define N_OPS (sizeof(tune_ops) / sizeof(tune_ops[0]))
 
 static const size_t chunk_ladder[] = { 64 << 10, 256 << 10, 1 << 20 };
+#define N_CHUNKS (sizeof(chunk_ladder) / sizeof(chunk_ladder[0]))
 
+/* False after a line on stderr: the list names something else, too. */
 static bool
-is_wanted(const struct perf_options *o, const struct tune_op *op)
+names_collectives(const char *list)
 {
-	size_t n = strlen(op->name);
+	for (const char *at = list; at;) {
+		size_t n = strcspn(at, ","), i = 0;
 
-	if (!o->tests)
-		return true;
-	for (const char *at = o->tests; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
-		if (!strncmp(at, op->name, n) && (at[n] == ',' || !at[n]))
-			return true;
-	return false;
+		while (i < N_OPS && (strncmp(at, tune_ops[i].name, n) || tune_ops[i].name[n]))
+			i++;
+		if (i == N_OPS) {
+			fprintf(stderr,
+			        "oriel_perf: --tune --test: no collective is named \"%.*s\"\n",
+			        (int)n, at);
+			return false;
+		}
+		at = at[n] ? at + n + 1 : NULL;
+	}
+	return true;
 }
 
 /* ---- What is measured ---- */
@@ -94,7 +168,7 @@ add_ways(void *arg, const struct oriel_algorithm *a)
 		if (i == 2 && args[2] == args[0])
 			continue;
 		add_way(l->t, a, args[i], 0);
-		for (size_t c = 0; c < l->op->chunks; c++)
+		for (size_t c = 0; l->op->chunks && c < N_CHUNKS; c++)
 			add_way(l->t, a, args[i], chunk_ladder[c]);
 	}
 }
@@ -110,7 +184,8 @@ list_sizes(struct tune *t, const struct tune_op *op)
 		t->sizes[t->n_sizes++] = 0;
 	for (size_t n = t->opt->min; op->what && n <= limit && t->n_sizes < PERF_SIZES_MAX;
 	     n *= step)
-		t->sizes[t->n_sizes++] = n;
+		if (n >= op->least)
+			t->sizes[t->n_sizes++] = n;
 }
 
 /* ---- One context ---- */
@@ -143,7 +218,7 @@ open_context(struct tune *t, const struct tune_op *op, const struct tune_way *w)
 	t->out = v;
 	if (err)
 		return err;
-	memset(t->in, 1, t->opt->max);
+	memset(t->in, 0, t->opt->max);
 	memset(t->out, 0, t->opt->max);
 	return 0;
 }
@@ -344,9 +419,11 @@ tune_run(struct perf *p)
 	int err;
 
 	t.opt = &p->opt;
+	if (!names_collectives(t.opt->tests))
+		return 2;
 	err = begin(&t);
 	for (size_t i = 0; i < N_OPS && !err; i++)
-		if (is_wanted(t.opt, &tune_ops[i]))
+		if (!t.opt->tests || perf_listed(t.opt->tests, tune_ops[i].name))
 			err = tune_one(&t, &tune_ops[i]);
 	p->me = t.me;
 	p->world = t.world;

@@ -21,7 +21,8 @@ options_usage(void)
 	       "  --check          verify the data of every size, before it is timed\n"
 	       "  --json FILE      write the results there too; - is stdout\n"
 	       "  --tune FILE      measure all algorithms of the collectives on this job and write\n"
-	       "                   rules for ORIEL_TUNING; --test, --min, --max, --iters hold\n"
+	       "                   rules for ORIEL_TUNING; --test (of collectives), --min, --max,\n"
+	       "                   --iters and --short hold\n"
 	       "  --short          four sizes and a small table, in a few seconds\n"
 	       "  --help           this text\n"
 	       "Each number is a median over repeats, after warming up; point-to-point tests are\n"
@@ -32,14 +33,7 @@ options_usage(void)
 static inline bool
 options_selects(const struct perf_options *o, const struct perf_test *t)
 {
-	size_t n = strlen(t->name);
-
-	if (!o->tests)
-		return !o->brief || t->brief;
-	for (const char *at = o->tests; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
-		if (!strncmp(at, t->name, n) && (at[n] == ',' || !at[n]))
-			return true;
-	return false;
+	return o->tests ? perf_listed(o->tests, t->name) : !o->brief || t->brief;
 }
 
 static inline int
@@ -137,7 +131,7 @@ options_parse(struct perf_options *o, int argc, char **argv)
 		fprintf(stderr, "oriel_perf: --min %zu is more than --max %zu\n", o->min, o->max);
 		return -1;
 	}
-	return o->tests ? options_check_tests(o->tests) : 0;
+	return o->tests && !o->tune ? options_check_tests(o->tests) : 0;
 }
 
 #endif

@@ -97,6 +97,18 @@ perf_now(void)
 	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+/* Is name one of the comma-separated words of list? */
+static inline bool
+perf_listed(const char *list, const char *name)
+{
+	size_t n = strlen(name);
+
+	for (const char *at = list; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
+		if (!strncmp(at, name, n) && (at[n] == ',' || !at[n]))
+			return true;
+	return false;
+}
+
 /* Every rank gets rank 0's value. */
 static inline int
 perf_share(struct perf *p, uint64_t *value)

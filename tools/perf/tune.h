@@ -37,13 +37,14 @@ struct tune {
 
 struct tune_op {
 	const char *name;
-	const char *what;   /* what a rule's bytes are; NULL: it has no size */
-	bool blocks;        /* a buffer holds a block of each rank */
-	size_t chunks;      /* how many of the ladder of chunks are tried; 0: calls are not cut */
+	const char *what; /* what a rule's bytes are; NULL: it has no size */
+	size_t least;     /* bytes: of an element */
+	bool blocks;      /* a buffer holds a block of each rank */
+	bool chunks;      /* worth trying: what is cut overlaps with itself */
 	int (*run)(struct tune *t, size_t bytes); /* one call */
 };
 
-/* Collective. 0; 1 or an Oriel error: p->me is then this rank, p->world what must be aborted.
+/* Collective. 0; 1, 2 (bad options) or an Oriel error: p->me is then this rank, p->world what must be aborted.
  * Rank 0 writes p->opt.tune. */
 int tune_run(struct perf *p);
 
