@@ -25,6 +25,7 @@ struct insn {
 	oriel_win *win;
 	int me;
 	uint64_t word, all[2];
+	oriel_req *req;
 };
 
 static __attribute__((noinline)) int
@@ -69,6 +70,19 @@ call_allgather(struct insn *s, size_t n)
 	return err;
 }
 
+static __attribute__((noinline)) int
+call_persistent(struct insn *s, size_t n)
+{
+	int err = 0;
+
+	while (n-- && !err) {
+		err = oriel_start(s->req);
+		if (!err)
+			err = oriel_req_wait(&s->req, ORIEL_FOREVER);
+	}
+	return err;
+}
+
 static const struct loop {
 	const char *name;
 	int (*run)(struct insn *s, size_t n);
@@ -76,7 +90,8 @@ static const struct loop {
 } loops[] = { { "put", call_put, 0 },
 	      { "put_signal", call_put_signal, 0 },
 	      { "wait", call_satisfied_wait, 0 },
-	      { "allgather", call_allgather, 1 } };
+	      { "allgather", call_allgather, 1 },
+	      { "persistent", call_persistent, 1 } };
 
 #define N_LOOPS (sizeof(loops) / sizeof(loops[0]))
 
@@ -151,9 +166,13 @@ main(void)
 		err = oriel_win_alloc(s.world, 64, 3, &base, &s.win);
 	}
 	if (!err)
+		err = oriel_allgather_init(s.world, &s.word, s.all, sizeof(s.word), &s.req);
+	if (!err)
 		err = s.me == 0 ? rank_0(&s) : rank_1(&s);
 	if (!err && s.me == 0)
 		printf("insn %d %d\n", FEW, MANY);
+	if (!err)
+		err = oriel_req_free(&s.req);
 	if (!err)
 		err = oriel_win_free(s.win);
 	if (!err)

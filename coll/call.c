@@ -227,7 +227,7 @@ static int
 req_done(oriel_req **req)
 {
 	struct coll_req *r = of(*req);
-	int rc = r->running ? job_result(&r->job) : 0;
+	int rc = unlikely(r->running && r->job.status) ? job_result(&r->job) : 0;
 
 	r->running = false;
 	if (!r->persistent)
@@ -235,16 +235,21 @@ req_done(oriel_req **req)
 	return rc;
 }
 
-static int
+static inline int
 begin(struct coll_req *r)
 {
 	int rc = comm_call_begin(r->call.comm);
+	enum job_state state;
 
 	if (unlikely(rc))
 		return rc;
-	stage(&r->call);
-	r->running = true;
-	job_start(&r->job);
+	if (unlikely(r->call.stage))
+		stage(&r->call);
+	state = job_quick(&r->job);
+	r->req.settled = state == JOB_COMPLETE;
+	r->running = state != JOB_COMPLETE;
+	if (unlikely(state == JOB_NOT_BEGUN))
+		job_start(&r->job);
 	comm_call_end(r->call.comm);
 	return 0;
 }
@@ -252,9 +257,14 @@ begin(struct coll_req *r)
 static int
 req_start(oriel_req *req)
 {
-	int rc = coll_enter(of(req)->call.comm);
+	struct coll_req *r = of(req);
+	int rc;
 
-	return rc ? rc : begin(of(req));
+	if (unlikely(r->running && !job_done(&r->job)))
+		return req_running(req);
+	/* The context was looked at by the caller. */
+	rc = likely(r->call.comm->magic == COMM_MAGIC) ? 0 : comm_enter(r->call.comm);
+	return unlikely(rc) ? rc : begin(r);
 }
 
 static int

@@ -49,4 +49,36 @@ short_take(struct launch *l, struct chan *c)
 	return true;
 }
 
+/* Steps as far as the short way goes; the first that it does not. */
+static inline const struct step *
+short_steps(struct launch *l, const struct step *st, const struct step *end)
+{
+	for (; st < end; st++) {
+		struct chan *c = st->c;
+
+		if (st->kind < OP_WAIT) {
+			if (!short_send(l, st))
+				break;
+			continue;
+		}
+		if (unlikely(st->kind > OP_WAIT))
+			break;
+		while (c->landed < st->len)
+			if (!short_take(l, c))
+				return st;
+	}
+	return st;
+}
+
+/* A queue's ops. True: to its end. */
+static inline bool
+short_run(struct launch *l, struct cursor *cur, const struct step *steps)
+{
+	const struct step *end = steps + (cur->end - cur->first);
+	const struct step *st = short_steps(l, steps + (cur->op - cur->first), end);
+
+	cur->op = cur->first + (st - steps);
+	return st == end;
+}
+
 #endif

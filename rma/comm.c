@@ -323,26 +323,13 @@ oriel_comm_free(oriel_comm *comm)
 }
 
 int
-comm_call_begin(oriel_comm *c)
+comm_call_refused(oriel_comm *c)
 {
-	uint32_t idle = 0;
-	uint64_t word;
+	uint64_t word = comm_failed(c);
 
-	if (unlikely(!cas_acq_rel(&c->in_call, &idle, 1)))
-		return fail(ORIEL_EBUSY,
-		            "another thread is in a collective call on the communicator");
-	word = comm_failed(c);
-	if (unlikely(word)) {
-		comm_call_end(c);
-		return comm_fail_error(c, word);
-	}
-	return 0;
-}
-
-void
-comm_call_end(oriel_comm *c)
-{
-	store_release(&c->in_call, 0);
+	return word ? comm_fail_error(c, word)
+	            : fail(ORIEL_EBUSY,
+	                   "another thread is in a collective call on the communicator");
 }
 
 /*

@@ -106,8 +106,24 @@ int comm_fail_error(const oriel_comm *comm, uint64_t word);
 struct peer *comm_failed_member(oriel_comm *comm);
 
 /* A collective call begins or ends: EBUSY if one is running. */
-int comm_call_begin(oriel_comm *comm);
-void comm_call_end(oriel_comm *comm);
+int comm_call_refused(oriel_comm *comm);
+static inline void
+comm_call_end(oriel_comm *comm)
+{
+	store_release(&comm->in_call, 0);
+}
+static inline int
+comm_call_begin(oriel_comm *comm)
+{
+	uint32_t idle = 0;
+
+	if (unlikely(!cas_acq_rel(&comm->in_call, &idle, 1)))
+		return comm_call_refused(comm);
+	if (likely(!comm_failed(comm)))
+		return 0;
+	comm_call_end(comm);
+	return comm_call_refused(comm);
+}
 
 /*
  * In coll/: the least status of all ranks, for calls that make or free something
