@@ -247,7 +247,8 @@ Test(proof, races)
 	        "out[0] = tmp[0], 1 blocks) reads it and rank 0 queue 0 op 5 (put_signal to 1: "
 	        "tmp[0] = out[0], 1 blocks) writes it, in no order");
 	refuses(COLL_ALLGATHER, changes_its_source, 1, 3, "source changed before its flush");
-	refuses(COLL_ALLGATHER, changes_its_source_late, 1, 3, "at its end: OUT[0]");
+	refuses(COLL_ALLGATHER, changes_its_source_late, 1, 3,
+	        "a block goes where one of another length belongs");
 	refuses(COLL_ALLGATHER, two_queues_race, 2, 3, "two writes in any order, tmp[0] of rank 0");
 }
 
