@@ -290,9 +290,9 @@ count_touches(const struct graph *g)
 }
 
 static void
-fill(struct blocks *m, uint32_t n_blocks)
+fill(struct blocks *m)
 {
-	for (uint32_t i = 0; i < n_blocks; i++) {
+	for (uint32_t i = 0; i < m->n_blocks; i++) {
 		m->bits[i] = CONTRACT_GARBAGE;
 		m->held[i] = NO_PART;
 		m->cell[i] = (struct cell){ NEVER, NEVER, NEVER };
@@ -304,7 +304,7 @@ fill(struct blocks *m, uint32_t n_blocks)
 			p->view.buf[b] = m->bits + p->at[b];
 		contract_start(m->row->op, &p->view);
 	}
-	memcpy(m->rounded, m->bits, n_blocks * sizeof(*m->rounded));
+	memcpy(m->rounded, m->bits, m->n_blocks * sizeof(*m->rounded));
 }
 
 int
@@ -326,7 +326,8 @@ blocks_make(struct blocks *m, const struct coll_row *row, const struct shape *sh
 	m->touch = malloc(((size_t)count_touches(g) + 1) * sizeof(*m->touch));
 	if (!m->bits || !m->rounded || !m->held || !m->cell || !m->touch)
 		goto no_memory;
-	fill(m, (uint32_t)n_blocks);
+	m->n_blocks = (uint32_t)n_blocks;
+	fill(m);
 	if (m->error)
 		blocks_free(m);
 	return m->error;

@@ -44,7 +44,7 @@ struct blocks {
 	int *held; /* by block: value.part */
 	struct cell *cell;
 	struct touch *touch;
-	uint32_t n_touches;
+	uint32_t n_blocks, n_touches;
 	int error;
 	char odd[200]; /* the first block of a wrong length: only a race explains more */
 };

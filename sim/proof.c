@@ -15,7 +15,7 @@
  * - Inside e nothing is new: only e leads to f, so no path from e comes back to e.
  * - Every access of e to r's memory is over when r ends e: its own ops and its puts'
  *   readings are, by the flush at the end, and so is what lands, since a wait of r
- *   follows every batch (1). So r's results are whole at its own end, too.
+ *   follows every batch (1); check_ends looks. So r's results are whole at its end, too.
  * - Every access of f to r's memory begins after r has begun f: r's own do, and what
  *   lands does because the executor asks first (readiness, or the slot's scratch).
  * - Signals of e are all waited for in e (1) and name their call: none is left over.
@@ -30,6 +30,39 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+
+static int
+must_end(const struct blocks *m, uint32_t touch, int rank)
+{
+	char text[120];
+
+	if (graph_over_at_end(m->g, m->touch[touch].access, rank))
+		return 0;
+	graph_op_text(m->g, m->touch[touch].access.op, text, sizeof(text));
+	return fail(ORIEL_EMISMATCH, "rank %d ends before %s is through with its memory", rank,
+	            text);
+}
+
+/* Nothing touches a rank's memory after its own end: the last accesses to each block are over. */
+static int
+check_ends(const struct blocks *m)
+{
+	int rc = 0;
+
+	for (int r = 0; r < m->g->size; r++) {
+		uint32_t end = r + 1 < m->g->size ? m->part[r + 1].at[IN] : m->n_blocks;
+
+		for (uint32_t at = m->part[r].at[IN]; at < end; at++) {
+			const struct cell *c = &m->cell[at];
+
+			if (!rc && c->writer != NEVER)
+				rc = must_end(m, c->writer, r);
+			for (uint32_t i = c->readers; !rc && i != NEVER; i = m->touch[i].next)
+				rc = must_end(m, i, r);
+		}
+	}
+	return rc;
+}
 
 /* Nobody touches a rank's memory after its own end, so what is there in the end was there then. */
 static int
@@ -170,6 +203,8 @@ prove_placed(struct proof *proof, const struct graph *g, bool alias, uint64_t *h
 	if (rc)
 		return rc;
 	rc = blocks_run(&m);
+	if (!rc)
+		rc = check_ends(&m);
 	if (!rc)
 		rc = check_contract(&m, alias);
 	if (!rc)
