@@ -70,7 +70,7 @@ parts = $(patsubst %,$B/%.o,$(filter $1_%,$(basename $(wildcard $1_*.c))))
 
 lib_src := $(call src,$(MODULES))
 lib_obj := $(lib_src:%.c=$B/%.o)
-sim_obj := $(patsubst %.c,$B/%.o,$(call src,sim)) # the checker of programs: for tests only
+sim_obj := $(patsubst %.c,$B/%.o,$(call src,sim)) # the checkers of programs: for tests and oriel_sim
 tool_bin := $(addprefix $B/,$(call progs,tools))
 example_bin := $(addprefix $B/,$(call progs,examples))
 unit_bin := $(addprefix $B/,$(call stems,$(MODULES:%=test/%) test/tools test/sim test/examples))
@@ -80,7 +80,7 @@ common = $(if $(call src,$(firstword $(subst /, ,$1))/common),$B/$(firstword $(s
 bench_bin := $(addprefix $B/,$(call stems,bench))
 bench_ucx_bin := $(addprefix $B/,$(call stems,bench/ucx))
 bench_mpi_bin := $(foreach s,$(call stems,bench/mpi),$B/$s-openmpi $B/$s-mpich)
-static_bin := $(filter $B/tools/orielrun,$(tool_bin))
+static_bin := $(filter $B/tools/orielrun $B/tools/oriel_sim,$(tool_bin))
 shared_bin := $(filter-out $(static_bin),$(tool_bin)) $(example_bin) $(bench_bin)
 headers := $(wildcard include/*.h $(MODULES:%=%/*.h) tools/*.h)
 c_files := $(sort $(wildcard $(foreach d,include $(MODULES) tools examples doc sim bench \
@@ -112,6 +112,7 @@ $B/objects: FORCE
 $B/%.o: %.c $B/flags config.mk
 	$(call say,CC)mkdir -p $(@D) && $(CC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) $(EXTRA) -MMD -MP -c -o $@ $<
 $B/examples/%.o $B/test/examples/%.o: EXTRA = $(BLAS_CFLAGS) $(JSON_CFLAGS)
+$(addprefix $B/coll/reduce_,base.o avx2.o avx512.o): EXTRA = -O3 -ffp-contract=off $($(*F)_CFLAGS)
 $B/test/model/%.o: EXTRA = -DORIEL_MODEL -Itest/model
 
 .SECONDEXPANSION:
@@ -131,7 +132,7 @@ $(addprefix $B/,$(addsuffix /common.a,tools examples bench test)): $B/%/common.a
 
 $(shared_bin): $B/%: $B/%.o $$(call parts,$$*) $$(call common,$$*) $B/liboriel.so
 	$(link) -L$B -loriel $(RPATH) $(if $(findstring tp_mlp,$*),$(BLAS_LIBS) $(JSON_LIBS)) -lm
-$(static_bin): $B/%: $B/%.o $$(call parts,$$*) $$(call common,$$*) $B/liboriel.a
+$(static_bin): $B/%: $B/%.o $$(call parts,$$*) $$(call common,$$*) $$(if $$(findstring oriel_sim,$$*),$$(sim_obj)) $B/liboriel.a
 	$(link) $(LIB_LIBS)
 $(rank_bin): $B/%: $B/%.o $$(call common,$$*) $B/liboriel.a
 	$(link) $(LIB_LIBS)

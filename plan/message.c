@@ -6,7 +6,8 @@ destination(const struct launch *l, const struct chan *c, struct wire w, size_t 
 {
 	size_t size = l->size[w.dst];
 
-	*off = w.more ? c->more : block_off(l, w.dst, w.block);
+	/* A block that is cut off has no bytes: those after it begin at the front. */
+	*off = w.more ? c->more : wrapped(block_off(l, w.dst, w.block), size);
 	return w.block < l->plan->count[w.dst] && *off < size && w.len <= size &&
 	       (likely(w.len <= size - *off) || l->plan->program->buf[w.dst].cyclic);
 }
@@ -243,8 +244,9 @@ static int
 send_placed(struct launch *l, struct chan *c, const struct op *op, size_t left)
 {
 	struct wire w = { .kind = WIRE_PLACED, .dst = op->dst, .last = op->last, .tag = l->tag };
-	size_t from = block_off(l, op->src, op->j), to = block_off(l, op->dst, op->i);
 	size_t src_size = l->size[op->src], dst_size = l->size[op->dst];
+	size_t from = wrapped(block_off(l, op->src, op->j), src_size);
+	size_t to = wrapped(block_off(l, op->dst, op->i), dst_size);
 	int rc;
 
 	l->unquiet |= !c->out;

@@ -390,6 +390,34 @@ start(struct plan *plan, const struct program *program, const struct shape *shap
 	return 0;
 }
 
+/* What will not grow any more takes no more memory than it needs. */
+static void
+trim(struct plan *plan)
+{
+	free(plan->index);
+	plan->index = NULL;
+	plan->n_index = 0;
+	for (int k = 0; k < MBOX_QUEUES; k++) {
+		struct plan_queue *pq = &plan->queue[k];
+		struct op *ops = pq->n < pq->cap && pq->n
+		                         ? realloc(pq->ops, pq->n * sizeof(*pq->ops))
+		                         : NULL;
+
+		if (ops) {
+			pq->ops = ops;
+			pq->cap = pq->n;
+		}
+	}
+	if (plan->n_edges && plan->n_edges < plan->cap_edges) {
+		struct edge *edges = realloc(plan->edges, plan->n_edges * sizeof(*edges));
+
+		if (edges) {
+			plan->edges = edges;
+			plan->cap_edges = plan->n_edges;
+		}
+	}
+}
+
 int
 plan_build(const struct program *program, const struct shape *shape, int rank, struct plan **out)
 {
@@ -410,9 +438,7 @@ plan_build(const struct program *program, const struct shape *shape, int rank, s
 			               .number = k,
 			               .plan = plan };
 	program->build(q, shape->arg);
-	free(plan->index);
-	plan->index = NULL;
-	plan->n_index = 0;
+	trim(plan);
 	rc = plan->error;
 	if (rc) {
 		fail(rc, "%s for rank %d of %d: %s", program->name, rank, shape->size, plan->why);

@@ -17,6 +17,12 @@ term(int rank, int block)
 }
 
 int64_t
+contract_term(int rank, int block)
+{
+	return term(rank, block);
+}
+
+int64_t
 contract_combine(enum coll_op op, bool unordered, int64_t a, int64_t b)
 {
 	uint64_t a1 = (uint64_t)a >> 32, a0 = (uint64_t)a & 0xffffffff;

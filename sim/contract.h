@@ -19,6 +19,8 @@ struct contract_rank { /* one rank's view */
 	const bool *entered;     /* of all ranks: has begun */
 };
 
+/* Block number block of a rank's input. */
+int64_t contract_term(int rank, int block);
 /* Whether the rank has that buffer, if the program has: it may touch no other. */
 bool contract_has(enum coll_op op, const struct contract_rank *r, enum plan_buf buf);
 /* Fills the rank's buffers; they hold garbage before. */
