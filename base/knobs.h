@@ -35,6 +35,8 @@ enum knob_kind { KNOB_INT, KNOB_SIZE, KNOB_TIME, KNOB_BOOL, KNOB_TEXT };
 	  "the most address space that the pool's slabs may take")                                 \
 	X(eager_max, KNOB_SIZE, "ORIEL_EAGER_MAX", "8K",                                           \
 	  "collectives send messages up to this size through scratch, larger ones without a copy") \
+	X(p2p_unexpected, KNOB_SIZE, "ORIEL_P2P_UNEXPECTED", "1M",                                 \
+	  "messages of a peer that no receive has asked for are taken in up to so many bytes")     \
 	X(allgather, KNOB_TEXT, "ORIEL_ALLGATHER", "auto",                                         \
 	  "the AllGather algorithm: auto, ring, bruck or bruck:RADIX")                             \
 	X(ptracer, KNOB_BOOL, "ORIEL_PTRACER", "yes",                                              \
