@@ -58,11 +58,4 @@ void match_keep(struct match *m, struct match_source *source, struct match_msg *
 struct match_msg *match_look(struct match *m, struct match_source *source, int tag);
 void match_drop(struct match *m, struct match_msg *msg);
 
-/* Nobody has posted for source, and nothing of it is kept: messages need not be compared. */
-static inline bool
-match_idle(const struct match *m, const struct match_source *source)
-{
-	return TAILQ_EMPTY(&source->posted) && TAILQ_EMPTY(&m->any);
-}
-
 #endif
