@@ -5,6 +5,9 @@
 
 #include <stdlib.h>
 
+#define SPIN_ROUNDS 100 /* looks at the awaited word between looks at everything else */
+#define SPIN_AT_ONCE 50 /* of those, before a request is made */
+
 /* ---- Arguments ---- */
 
 static __attribute__((cold, noinline)) int
@@ -114,20 +117,100 @@ finish(struct p2p_req *r)
 	return p2p_result(r);
 }
 
-int
-oriel_send(oriel_comm *comm, int target, int tag, const void *buf, size_t len)
+/*
+ * ---- The short ways ----
+ * of a short message to a mapped rank that nothing else is under way with. They
+ * do what the states would do, without a request.
+ */
+
+static inline bool
+send_at_once(struct p2p *p, int target, int tag, const void *buf, size_t len)
+{
+	struct link *k = dir_get(&p->links, target);
+	struct line l = { .len = (uint32_t)len, .number = (uint32_t)tag, .what = LINE_EAGER };
+
+	if (unlikely(!k || !k->chan || !k->chan->out || len > p->eager || p->broken ||
+	             !TAILQ_EMPTY(&k->waits) || !chan_has_credit(k->chan)))
+		return false;
+	l.kind = len <= MBOX_LINE_DATA ? WIRE_INLINE : WIRE_SCRATCH;
+	link_put(k, l, buf);
+	return true;
+}
+
+/* Looks for the next line, for as long as nothing else wants this thread. */
+static inline bool
+comes_soon(struct p2p *p, struct chan *c)
+{
+	const uint64_t *word = &c->in->line[c->seen % MBOX_SLOTS].seq;
+	oriel_ctx *ctx = c->comm->ctx;
+
+	for (unsigned i = 0; i < SPIN_AT_ONCE; i++) {
+		uint64_t seen = load_relaxed(word);
+
+		if (likely(message_came(c)))
+			return true;
+		if (ctx->crowded || c->box || p2p_wanted(p) || load_relaxed(&ctx->n_tasks) ||
+		    !TAILQ_EMPTY(&p->busy) || load_relaxed(p->comm->fail))
+			return false;
+		oriel_spin(ctx, word, seen, SPIN_ROUNDS);
+		if (load_relaxed(word) == seen)
+			ctx_progress(ctx);
+	}
+	return false;
+}
+
+/* The link if the next line is the message that is wanted, and fits. */
+static inline struct link *
+next_is_it(struct p2p *p, int source, int tag, size_t room, struct line *l)
+{
+	struct link *k = source >= 0 ? dir_get(&p->links, source) : NULL;
+	struct chan *c = k ? k->chan : NULL;
+	uint64_t meta;
+
+	if (unlikely(!c || p->broken || p->n_any || !TAILQ_EMPTY(&k->source.posted) ||
+	             !TAILQ_EMPTY(&k->source.came) || !comes_soon(p, c)))
+		return NULL;
+	meta = load_relaxed(&c->in->line[c->seen % MBOX_SLOTS].meta);
+	*l = line_unpack(meta);
+	if (unlikely(!line_is_eager(meta, *l) || l->len > room ||
+	             (tag != (int)l->number && tag != ORIEL_ANY)))
+		return NULL;
+	return k;
+}
+
+static inline bool
+recv_at_once(struct p2p *p, int source, int tag, void *buf, size_t len, struct oriel_status *status)
+{
+	struct line l;
+	struct link *k = next_is_it(p, source, tag, len, &l);
+	const struct mbox *in;
+	uint64_t slot;
+
+	if (unlikely(!k))
+		return false;
+	in = k->chan->in;
+	slot = k->chan->seen % MBOX_SLOTS;
+	if (l.len)
+		copy_short(buf, l.kind == WIRE_INLINE ? in->line[slot].data : in->scratch[slot],
+		           l.len);
+	link_taken(k);
+	if (status)
+		*status = (struct oriel_status){ source, (int)l.number, l.len };
+	return true;
+}
+
+/* ---- Blocking ---- */
+
+static __attribute__((noinline)) int
+run(oriel_comm *comm, bool is_send, int rank, int tag, const void *buf, size_t len,
+    struct oriel_status *status)
 {
 	uint64_t deadline = 0;
 	struct p2p_req r;
-	int rc = enter(comm);
+	int rc;
 
-	if (likely(!rc))
-		rc = check_send(comm, target, tag, buf, len);
-	if (unlikely(rc))
-		return rc;
-	init(&r, comm->p2p, true, tag, buf, len, NULL);
-	p2p_lock(r.p);
-	rc = start(&r, target);
+	init(&r, comm->p2p, is_send, tag, buf, len, status);
+	rc = start(&r, rank);
 	if (likely(!rc))
 		p2p_wait(&r, &deadline);
 	p2p_unlock(r.p);
@@ -135,24 +218,36 @@ oriel_send(oriel_comm *comm, int target, int tag, const void *buf, size_t len)
 }
 
 int
+oriel_send(oriel_comm *comm, int target, int tag, const void *buf, size_t len)
+{
+	int rc = enter(comm);
+
+	if (likely(!rc))
+		rc = check_send(comm, target, tag, buf, len);
+	if (unlikely(rc))
+		return rc;
+	p2p_lock(comm->p2p);
+	if (unlikely(!send_at_once(comm->p2p, target, tag, buf, len)))
+		return run(comm, true, target, tag, buf, len, NULL);
+	p2p_unlock(comm->p2p);
+	return 0;
+}
+
+int
 oriel_recv(oriel_comm *comm, int source, int tag, void *buf, size_t len,
            struct oriel_status *status)
 {
-	uint64_t deadline = 0;
-	struct p2p_req r;
 	int rc = enter(comm);
 
 	if (likely(!rc))
 		rc = check_recv(comm, source, tag, buf, len);
 	if (unlikely(rc))
 		return rc;
-	init(&r, comm->p2p, false, tag, buf, len, status);
-	p2p_lock(r.p);
-	rc = start(&r, source);
-	if (likely(!rc))
-		p2p_wait(&r, &deadline);
-	p2p_unlock(r.p);
-	return unlikely(rc) ? rc : finish(&r);
+	p2p_lock(comm->p2p);
+	if (unlikely(!recv_at_once(comm->p2p, source, tag, buf, len, status)))
+		return run(comm, false, source, tag, buf, len, status);
+	p2p_unlock(comm->p2p);
+	return 0;
 }
 
 int
@@ -300,7 +395,6 @@ take_all(struct p2p *p, struct link *k)
 			link_take(k, true);
 		return;
 	}
-	p2p_discover(p);
 	SLIST_FOREACH(k, &p->all, next)
 	{
 		if (k->chan && !p->broken)
@@ -321,6 +415,7 @@ probe(struct p2p *p, int source, int tag, const struct kept **found)
 	if (*found)
 		return 0;
 	failed = p2p_watch(p, k);
+	p2p_turn(p); /* meets strangers, now and then */
 	take_all(p, k);
 	*found = look(p, k, tag);
 	if (!*found && failed)

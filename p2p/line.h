@@ -99,4 +99,14 @@ line_sane(uint64_t meta)
 	}
 }
 
+/* An eager message, as line_sane has it, in fewer instructions. */
+static inline bool
+line_is_eager(uint64_t meta, struct line l)
+{
+	const uint64_t zeros = UINT64_C(0x7ff) << 53 | UINT64_C(0x7f) << 16;
+
+	return !(meta & zeros) && ((l.kind == WIRE_INLINE && l.len <= MBOX_LINE_DATA) ||
+	                           (l.kind == WIRE_SCRATCH && l.len <= MBOX_SCRATCH));
+}
+
 #endif

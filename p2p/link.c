@@ -4,8 +4,6 @@
  */
 #include "p2p/p2p.h"
 
-#include "plan/message.h"
-
 #include <stdlib.h>
 
 static struct link *
@@ -158,25 +156,14 @@ send_by_message(struct link *k, struct line l, const void *data, size_t len)
 bool
 link_line(struct link *k, unsigned what, uint32_t number, const void *data, size_t len)
 {
-	struct chan *c = k->chan;
-	struct mbox *out = c->out;
-	uint64_t slot = c->sent % MBOX_SLOTS;
 	struct line l = { .len = (uint32_t)len, .number = number, .what = (uint8_t)what };
 
 	l.kind = len <= MBOX_LINE_DATA ? WIRE_INLINE : WIRE_SCRATCH;
 	if (what == LINE_PLACED)
 		l.kind = WIRE_PLACED;
-	if (unlikely(!out))
+	if (unlikely(!k->chan->out))
 		return send_by_message(k, l, data, len);
-	if (len)
-		copy_short(l.kind == WIRE_INLINE ? out->line[slot].data : out->scratch[slot], data,
-		           len);
-	ctx_delay(k->p->comm->ctx);
-	mbox_publish(out, c->sent, line_pack(l), wire_seq(0, c->sent));
-	ctx_delay(k->p->comm->ctx);
-	wake_after_store(c->wake);
-	c->sent++;
-	count_up(&c->rec->sent);
+	link_put(k, l, data);
 	return true;
 }
 
@@ -219,8 +206,8 @@ bad_line(struct link *k)
 	p2p_break(k->p, ORIEL_EPEER, peer->rank);
 }
 
-static void
-pay(struct link *k)
+void
+link_pay(struct link *k)
 {
 	struct chan *c = k->chan;
 	int rc = 0;
@@ -249,8 +236,6 @@ link_take(struct link *k, bool greedy)
 	bool wanted = greedy || link_hungry(k), moved = false;
 	unsigned spare = 0;
 
-	if (unlikely(!c->heard))
-		chan_adopt(c);
 	if (!wanted && is_stuffed(k))
 		spare = MBOX_SLOTS;
 	while ((wanted || spare) && message_came(c)) {
@@ -258,11 +243,7 @@ link_take(struct link *k, bool greedy)
 			bad_line(k);
 		if (unlikely(k->p->broken))
 			return true;
-		c->seen++;
-		c->heard = true;
-		count_up(&c->rec->seen);
-		if (owes_credit(c))
-			pay(k);
+		link_taken(k);
 		moved = true;
 		wanted = greedy || link_hungry(k);
 		spare -= spare > 0;
@@ -274,6 +255,6 @@ bool
 link_tell(struct link *k)
 {
 	if (unlikely(k->owes))
-		pay(k);
+		link_pay(k);
 	return recv_tell(k) | send_tell(k);
 }

@@ -12,8 +12,9 @@ advance(struct task *t)
 	bool moved = false;
 
 	/* The helper must not wait for a long copy; who has the lock wakes those who skipped. */
-	if (pthread_mutex_trylock(&p->lock)) {
-		store_relaxed(&p->wanted, 1);
+	if (!p2p_trylock(p)) {
+		store_relaxed(&p->skipped, 1);
+		store_relaxed(&p->lock_wake.asleep, 1);
 		return false;
 	}
 	if (load_relaxed(&p->n_open)) {
@@ -48,7 +49,6 @@ p2p_destroy(struct p2p *p)
 {
 	free(p->strangers);
 	dir_free(&p->links);
-	pthread_mutex_destroy(&p->lock);
 	free(p);
 }
 
@@ -72,7 +72,6 @@ p2p_create(oriel_comm *comm, struct p2p **out)
 	match_init(&p->match);
 	SLIST_INIT(&p->all);
 	TAILQ_INIT(&p->busy);
-	pthread_mutex_init(&p->lock, NULL);
 	rc = dir_init(&p->links, comm->size);
 	if (!rc)
 		rc = list_strangers(p);
@@ -128,18 +127,26 @@ p2p_free(oriel_comm *comm)
 	comm->p2p = NULL;
 }
 
-void
+__attribute__((cold, noinline)) void
 p2p_lock_slow(struct p2p *p)
 {
-	store_relaxed(&p->wanted, 1);
-	pthread_mutex_lock(&p->lock);
+	while (!p2p_trylock(p)) {
+		uint32_t seen = wake_prepare(&p->lock_wake);
+
+		if (p2p_trylock(p))
+			return;
+		wake_sleep(&p->lock_wake, seen, WAKE_MAX_SLEEP_NS);
+	}
 }
 
-void
+__attribute__((cold, noinline)) void
 p2p_unlock_slow(struct p2p *p)
 {
-	store_relaxed(&p->wanted, 0);
-	wake_after_store(&p->comm->ctx->ctl->wake);
+	wake_after_store(&p->lock_wake);
+	if (load_relaxed(&p->skipped)) {
+		store_relaxed(&p->skipped, 0);
+		wake_after_store(&p->comm->ctx->ctl->wake);
+	}
 }
 
 /* ---- The end of requests ---- */

@@ -20,17 +20,19 @@
  * peer that was cleared to write a receive's buffer may be at it: the user gets
  * the buffer back when it has left it alone (p2p_settle).
  *
- * Lock: p2p->lock lies between ctx->task_lock and ctx->lock. It is held while
+ * Lock: p2p->held lies between ctx->task_lock and ctx->lock. It is held while
  * lines move and bytes are copied, and while a thread spins on the one word that
- * it waits for; wanted tells it that another would like to have it. The helper
- * only tries it. p2p_break may be called where it is held, and nowhere else.
+ * it waits for; lock_wake.asleep tells it that another would like to have it. The
+ * helper only tries it. p2p_break may be called where it is held, and nowhere
+ * else. A word and the sleeper's fence (rma/wake.h) cost a short call a quarter
+ * of what a mutex does.
  */
 #ifndef P2P_P2P_H
 #define P2P_P2P_H
 
 #include "p2p/line.h"
 #include "p2p/match.h"
-#include "plan/chan.h"
+#include "plan/message.h"
 #include "rma/req.h"
 #include "rma/task.h"
 
@@ -92,8 +94,8 @@ struct link {
 };
 
 struct p2p {
-	pthread_mutex_t lock;
-	uint32_t wanted; /* somebody waits for the lock, or has done without it */
+	uint32_t held;    /* the lock */
+	uint32_t skipped; /* somebody has found it held and gone away */
 	oriel_comm *comm;
 	struct match match;
 	struct peer_dir links; /* by rank */
@@ -111,6 +113,7 @@ struct p2p {
 	int broken;     /* what all requests end with */
 	char why[400];
 	struct task task;
+	struct wake lock_wake; /* of those who wait for the lock */
 };
 
 /* A message that has come before its receive. */
@@ -129,18 +132,32 @@ struct kept {
 int p2p_make(oriel_comm *comm);
 void p2p_lock_slow(struct p2p *p);
 void p2p_unlock_slow(struct p2p *p);
+static inline bool
+p2p_trylock(struct p2p *p)
+{
+	uint32_t nobody = 0;
+
+	return likely(cas_acq_rel(&p->held, &nobody, 1));
+}
 static inline void
 p2p_lock(struct p2p *p)
 {
-	if (unlikely(pthread_mutex_trylock(&p->lock)))
+	if (unlikely(!p2p_trylock(p)))
 		p2p_lock_slow(p);
 }
 static inline void
 p2p_unlock(struct p2p *p)
 {
-	pthread_mutex_unlock(&p->lock);
-	if (unlikely(load_relaxed(&p->wanted)))
+	store_release(&p->held, 0);
+	fence_compiler();
+	if (unlikely(load_relaxed(&p->lock_wake.asleep)))
 		p2p_unlock_slow(p);
+}
+/* Another thread would like to have the lock. */
+static inline bool
+p2p_wanted(const struct p2p *p)
+{
+	return load_relaxed(&p->lock_wake.asleep);
 }
 /*
  * The communicator is of no more use, for rc (with its detail) and because of
@@ -191,6 +208,38 @@ bool link_tell(struct link *k);
 bool link_open(struct link *k);
 /* One line; link_open was true. False: the communicator is broken. */
 bool link_line(struct link *k, unsigned what, uint32_t number, const void *data, size_t len);
+/* The same for a mapped mailbox, where it cannot fail. */
+static inline void
+link_put(struct link *k, struct line l, const void *data)
+{
+	struct chan *c = k->chan;
+	struct mbox *out = c->out;
+	uint64_t slot = c->sent % MBOX_SLOTS;
+
+	if (l.len)
+		copy_short(l.kind == WIRE_INLINE ? out->line[slot].data : out->scratch[slot], data,
+		           l.len);
+	ctx_delay(c->comm->ctx);
+	mbox_publish(out, c->sent, line_pack(l), wire_seq(0, c->sent));
+	ctx_delay(c->comm->ctx);
+	wake_after_store(c->wake);
+	c->sent++;
+	count_up(&c->rec->sent);
+}
+/* Tells the peer what was taken in, if that is due. */
+void link_pay(struct link *k);
+/* Message c->seen was taken in. */
+static inline void
+link_taken(struct link *k)
+{
+	struct chan *c = k->chan;
+
+	c->seen++;
+	c->heard = true;
+	count_up(&c->rec->seen);
+	if (owes_credit(c))
+		link_pay(k);
+}
 /* A request with this rank begins. */
 void link_enter(struct link *k, struct p2p_req *r);
 /* A receive or a send with the peer needs that its lines are taken in. */

@@ -1,7 +1,5 @@
 #include "p2p/p2p.h"
 
-#include "plan/message.h"
-
 #include <stdlib.h>
 
 /* ---- A message and its receive have met ---- */

@@ -10,7 +10,7 @@
 
 #define ALL_TURNS 16    /* turns between looks at ranks that nobody waits for */
 #define SPIN_ROUNDS 100 /* looks at the awaited word between looks at everything else */
-#define SPIN_TIMES 100  /* of those, before ctx_wait takes over */
+#define SPIN_TIMES 50   /* of those, before ctx_wait takes over */
 #define MEET_MAX 64     /* ranks met in one turn */
 
 /* ---- Turns ---- */
@@ -82,6 +82,8 @@ p2p_turn(struct p2p *p)
 		p2p_discover(p);
 		SLIST_FOREACH(k, &p->all, next)
 		{
+			if (unlikely(k->chan && !k->chan->heard))
+				chan_adopt(k->chan);
 			moved |= link_turn(k);
 		}
 		return moved;
@@ -170,8 +172,7 @@ spin(struct p2p_req *r)
 			return true;
 		if (moved)
 			continue;
-		if (!word || ctx->crowded || load_relaxed(&p->wanted) ||
-		    load_relaxed(&ctx->n_tasks))
+		if (!word || ctx->crowded || p2p_wanted(p) || load_relaxed(&ctx->n_tasks))
 			return false;
 		oriel_spin(ctx, word, seen, SPIN_ROUNDS);
 		if (load_relaxed(word) == seen)

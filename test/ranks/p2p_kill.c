@@ -13,8 +13,8 @@
 
 #define JOB_SIZE 3
 #define BIG (4u << 20)
-#define IN_TIME_NS (UINT64_C(20) * 1000000000) /* ten times the time in which silence is noticed   \
-	                                        */
+/* Ten times the time in which silence is noticed. */
+#define IN_TIME_NS (UINT64_C(20) * 1000000000)
 
 struct victim {
 	uint64_t delay;
