@@ -192,7 +192,8 @@ sleep_armed(struct helper *h, uint64_t now)
 
 	doorbell_sleep_begin(&ctx->ctl->helper_asleep);
 	h->fds[FD_UCX].fd = ctx->ucx ? arm_ucx(ctx) : -1;
-	if (!anything_waits(ctx) && (!ctx->ucx || h->fds[FD_UCX].fd >= 0))
+	if (!anything_waits(ctx) && !load_relaxed(&ctx->n_tasks) &&
+	    (!ctx->ucx || h->fds[FD_UCX].fd >= 0))
 		poll(h->fds, (nfds_t)h->n_fds, ms);
 	doorbell_sleep_end(&ctx->ctl->helper_asleep);
 	if (h->fds[FD_PIPE].revents)
