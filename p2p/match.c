@@ -47,7 +47,7 @@ match_unpost(struct match *m, struct match_source *source, struct match_recv *r)
 static struct match_recv *
 first_fit(const struct match_recvs *q, int tag)
 {
-	struct match_recv *r;
+	struct match_recv *r = NULL;
 
 	TAILQ_FOREACH(r, q, entry)
 	{
@@ -81,7 +81,7 @@ match_keep(struct match *m, struct match_source *source, struct match_msg *msg, 
 struct match_msg *
 match_look(struct match *m, struct match_source *source, int tag)
 {
-	struct match_msg *msg;
+	struct match_msg *msg = NULL;
 
 	if (source) {
 		TAILQ_FOREACH(msg, &source->came, entry)

@@ -249,7 +249,7 @@ void
 p2p_break(struct p2p *p, int rc, int culprit)
 {
 	uint64_t before = comm_failed(p->comm), word = before, stands;
-	struct link *k;
+	struct link *k = NULL;
 
 	if (p->broken)
 		return;

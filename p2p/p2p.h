@@ -93,19 +93,22 @@ struct link {
 	SLIST_ENTRY(link) next;
 };
 
+SLIST_HEAD(links, link);
+TAILQ_HEAD(busy_links, link);
+
 struct p2p {
 	uint32_t held;    /* the lock */
 	uint32_t skipped; /* somebody has found it held and gone away */
 	oriel_comm *comm;
 	struct match match;
 	struct peer_dir links; /* by rank */
-	SLIST_HEAD(, link) all;
-	TAILQ_HEAD(, link) busy; /* with requests that are not done */
-	size_t eager;            /* the longest message that is sent at once */
-	size_t bound;            /* of link->kept, while nobody waits for the peer */
-	unsigned n_any;          /* receives from anybody that are posted */
-	uint32_t n_open;         /* nonblocking requests that are not done */
-	uint32_t attended;       /* the task is in the context's list */
+	struct links all;
+	struct busy_links busy; /* with requests that are not done */
+	size_t eager;           /* the longest message that is sent at once */
+	size_t bound;           /* of link->kept, while nobody waits for the peer */
+	unsigned n_any;         /* receives from anybody that are posted */
+	uint32_t n_open;        /* nonblocking requests that are not done */
+	uint32_t attended;      /* the task is in the context's list */
 	uint64_t turns;
 	int *strangers; /* by local index: the rank of one whose mailbox may be looked into, or -1
 	                 */

@@ -252,7 +252,7 @@ recv_tell(struct link *k)
 static struct p2p_req *
 landing(struct link *k, uint32_t number)
 {
-	struct p2p_req *r;
+	struct p2p_req *r = NULL;
 
 	TAILQ_FOREACH(r, &k->landing, entry)
 	{

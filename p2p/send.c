@@ -74,7 +74,7 @@ bool
 send_on_clear(struct link *k, const char *data, size_t len)
 {
 	struct line_clear clear;
-	struct p2p_req *r;
+	struct p2p_req *r = NULL;
 
 	memcpy(&clear, data, sizeof(clear));
 	TAILQ_FOREACH(r, &k->asked, entry)

@@ -208,7 +208,7 @@ wait_doomed(void *arg)
 static void
 drop_kept(struct link *k, const struct p2p_req *send)
 {
-	struct match_msg *msg;
+	struct match_msg *msg = NULL;
 
 	TAILQ_FOREACH(msg, &k->source.came, entry)
 	{

@@ -141,7 +141,7 @@ box_count(oriel_ctx *ctx)
 size_t
 box_ranks(oriel_ctx *ctx, uint64_t comm, unsigned channel, int *ranks, size_t max)
 {
-	struct box *b, *next;
+	struct box *b = NULL, *next;
 	size_t n = 0;
 
 	pthread_mutex_lock(&ctx->boxes->lock);
