@@ -201,6 +201,7 @@ recv_at_once(struct p2p *p, int source, int tag, void *buf, size_t len, struct o
 
 /* ---- Blocking ---- */
 
+/* With the lock, which it gives away. */
 static __attribute__((noinline)) int
 run(oriel_comm *comm, bool is_send, int rank, int tag, const void *buf, size_t len,
     struct oriel_status *status)

@@ -236,6 +236,8 @@ link_take(struct link *k, bool greedy)
 	bool wanted = greedy || link_hungry(k), moved = false;
 	unsigned spare = 0;
 
+	if (unlikely(k->p->broken))
+		return false;
 	if (!wanted && is_stuffed(k))
 		spare = MBOX_SLOTS;
 	while ((wanted || spare) && message_came(c)) {

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#define LOOKS 64                       /* turns of the task between looks at who has failed */
 #define GRACE_NS UINT64_C(10000000000) /* for peers after a failure, where no timeout is set */
 
 static bool
@@ -19,6 +20,8 @@ advance(struct task *t)
 	}
 	if (load_relaxed(&p->n_open)) {
 		moved = p2p_turn(p);
+		if (++p->looks % LOOKS == 0)
+			p2p_watch_all(p);
 	} else {
 		task_remove(p->comm->ctx, t);
 		store_relaxed(&p->attended, 0);

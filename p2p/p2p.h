@@ -109,7 +109,7 @@ struct p2p {
 	unsigned n_any;         /* receives from anybody that are posted */
 	uint32_t n_open;        /* nonblocking requests that are not done */
 	uint32_t attended;      /* the task is in the context's list */
-	uint64_t turns;
+	uint64_t turns, looks;  /* of anybody; of the task */
 	int *strangers; /* by local index: the rank of one whose mailbox may be looked into, or -1
 	                 */
 	uint64_t boxes; /* box_count at the last look */
@@ -189,6 +189,8 @@ void p2p_discover(struct p2p *p);
 /* Somebody waits for the rank (NULL: for any): has it watched. The peer that has failed, or NULL.
  */
 struct peer *p2p_watch(struct p2p *p, struct link *k);
+/* The same for all requests, of which some are perhaps only tested now and then. */
+void p2p_watch_all(struct p2p *p);
 /* For a request that somebody waits for. Without the lock. */
 void p2p_watch_for(struct p2p_req *r);
 /* The task, once there is something to do for it. Without the lock. */

@@ -20,7 +20,7 @@ link_turn(struct link *k)
 {
 	bool moved;
 
-	if (!k->chan)
+	if (!k->chan || k->p->broken)
 		return false;
 	moved = link_take(k, false) | link_tell(k);
 	if (unlikely(k->n_reqs && peer_failed(k->chan->peer)) && !k->p->broken) {
@@ -120,6 +120,23 @@ p2p_watch_for(struct p2p_req *r)
 	if (failed && r->state != REQ_DONE)
 		p2p_blame(p, failed);
 	p2p_unlock(p);
+}
+
+void
+p2p_watch_all(struct p2p *p)
+{
+	struct peer *failed = p->n_any ? comm_failed_member(p->comm) : NULL;
+	struct link *k = NULL;
+
+	TAILQ_FOREACH(k, &p->busy, busy)
+	{
+		if (k->chan)
+			peer_watch(k->chan->peer);
+	}
+	if (failed)
+		p2p_turn(p);
+	if (failed && p->n_any)
+		p2p_blame(p, failed);
 }
 
 void

@@ -106,3 +106,112 @@ Test(calls, a_failed_communicator_ends_all)
 	cr_assert_eq(oriel_recv(ctx->world, 0, 2, big, sizeof(big), NULL), ORIEL_EABORTED);
 	cr_assert_eq(ctx->world->n_reqs, 0);
 }
+
+/* A link to rank 1 whose two mailboxes are the test's. */
+static struct link *
+link_by_hand(struct mbox *in, struct mbox *out)
+{
+	struct chan *c = calloc(1, sizeof(*c));
+	struct link *k = calloc(1, sizeof(*k));
+	struct p2p *p;
+	int found;
+
+	/* Makes the communicator's part. */
+	cr_assert_eq(oriel_probe(ctx->world, 0, 0, &found, NULL), 0);
+	p = ctx->world->p2p;
+	*c = (struct chan){ .in = in,
+		            .out = out,
+		            .wake = &ctx->ctl->wake,
+		            .rec = &c->uncounted,
+		            .connected = true,
+		            .heard = true,
+		            .comm = ctx->world,
+		            .peer = ctx->local[0],
+		            .rank = 1,
+		            .channel = MBOX_P2P };
+	*k = (struct link){ .p = p, .chan = c, .rank = 1 };
+	match_source_init(&k->source);
+	for (int i = 0; i < 6; i++)
+		TAILQ_INIT(((struct p2p_reqs *[]){ &k->waits, &k->asked, &k->cleared, &k->flushes,
+		                                   &k->matched, &k->landing })[i]);
+	cr_assert_eq(dir_set(&p->links, 1, k), 0);
+	SLIST_INSERT_HEAD(&p->all, k, next);
+	return k;
+}
+
+static void
+line_by_hand(struct mbox *in, uint64_t number, struct line l, const void *data)
+{
+	memcpy(in->line[number % MBOX_SLOTS].data, data, l.len);
+	mbox_publish(in, number, line_pack(l), wire_seq(0, number));
+}
+
+/* Its sends are gone, so their clearances name nothing; the peer is not to blame for that. */
+Test(calls, what_comes_after_the_end_blames_nobody)
+{
+	static struct mbox in, out;
+	struct link *k = link_by_hand(&in, &out);
+	struct line l = { .len = sizeof(struct line_clear), .what = LINE_CLEAR };
+	struct line_clear clear = { .len = 20000 };
+	static char big[20000];
+	oriel_req *req[MBOX_SLOTS];
+
+	for (uint64_t i = 0; i < MBOX_SLOTS; i++) {
+		cr_assert_eq(oriel_isend(ctx->world, 1, 0, big, sizeof(big), &req[i]), 0);
+		clear.id = i;
+		line_by_hand(&in, i, l, &clear);
+	}
+	cr_assert_eq(oriel_comm_abort(ctx->world), 0);
+	cr_assert_eq(oriel_req_waitall(MBOX_SLOTS, req, ORIEL_FOREVER), ORIEL_EABORTED);
+	p2p_lock(k->p);
+	cr_assert_not(p2p_turn(k->p));
+	cr_assert_not(link_take(k, true));
+	p2p_unlock(k->p);
+	cr_assert_not(peer_failed(ctx->local[0]));
+}
+
+/* A peer that clears what was never asked for breaks the rules, and is named. */
+Test(calls, a_line_that_makes_no_sense_is_its_senders_end)
+{
+	static struct mbox in, out;
+	struct link *k = link_by_hand(&in, &out);
+	struct line l = { .len = sizeof(struct line_clear), .what = LINE_CLEAR };
+	struct line_clear clear = { .len = 20000, .id = 7 };
+	char word[4];
+
+	(void)k;
+	line_by_hand(&in, 0, l, &clear);
+	cr_assert_eq(oriel_recv(ctx->world, 1, 0, word, 4, NULL), ORIEL_EPEER);
+	CONTAINS("breaks the rules of send and receive");
+}
+
+/* Nobody waits: lines stay where they are until the sender is out of credit, then up to the bound.
+ */
+Test(calls, unwanted_messages_are_bounded)
+{
+	static struct mbox in, out;
+	struct link *k = link_by_hand(&in, &out);
+	struct line l = { .len = 40, .what = LINE_EAGER };
+	char text[40] = "";
+	uint64_t n = 0, taken = 0;
+	int tag;
+
+	p2p_lock(k->p);
+	for (; n < MBOX_SLOTS - 1; n++)
+		line_by_hand(&in, n, l, text);
+	cr_assert_not(link_take(k, false));
+	while (n - load_relaxed(&out.credit.consumed) < MBOX_SLOTS) {
+		l.number = (uint32_t)n;
+		line_by_hand(&in, n++, l, text);
+		link_take(k, false);
+		cr_assert(k->kept < k->p->bound + MBOX_SLOTS * 200, "%zu bytes kept", k->kept);
+	}
+	p2p_unlock(k->p);
+	cr_assert(k->kept >= k->p->bound, "%zu bytes kept", k->kept);
+	/* Whoever asks for the last one gets it, from behind all others. */
+	tag = (int)n - 1;
+	cr_assert_eq(oriel_recv(ctx->world, 1, tag, text, 40, NULL), 0, "%s", oriel_detail());
+	for (; taken < n - 1; taken++)
+		cr_assert_eq(oriel_recv(ctx->world, 1, ORIEL_ANY, text, 40, NULL), 0);
+	cr_assert_eq(k->kept, 0);
+}
