@@ -297,6 +297,15 @@ comm_free_left(oriel_ctx *ctx)
 	}
 }
 
+/* When this returns no task is in the middle of writing to a member, and none will. */
+static void
+set_closing(oriel_comm *c, bool closing)
+{
+	pthread_mutex_lock(&c->ctx->task_lock);
+	c->closing = closing;
+	pthread_mutex_unlock(&c->ctx->task_lock);
+}
+
 int
 oriel_comm_free(oriel_comm *comm)
 {
@@ -316,12 +325,12 @@ oriel_comm_free(oriel_comm *comm)
 		rc = fail(ORIEL_EBUSY, "%d windows of the communicator are not freed", n);
 	else if (n_reqs)
 		rc = fail(ORIEL_EBUSY, "%u requests of the communicator are pending", n_reqs);
-	comm->closing = true;
+	set_closing(comm, true);
 	rc = comm_agree(comm, rc, "oriel_comm_free");
 	/* A rank that still has windows or requests keeps it on all; a failure of a peer does
 	 * not. */
 	if (n || n_reqs || rc == ORIEL_EBUSY) {
-		comm->closing = false;
+		set_closing(comm, false);
 		return rc;
 	}
 	comm_put(comm);
