@@ -267,6 +267,7 @@ comm_put(oriel_comm *c)
 	pthread_mutex_lock(&ctx->progress);
 	table_del(ctx->comms, c->id);
 	pthread_mutex_unlock(&ctx->progress);
+	p2p_free(c);
 	plan_state_free(c);
 	unpublish(c);
 	list_put(c->list);
@@ -296,9 +297,19 @@ comm_free_left(oriel_ctx *ctx)
 	}
 }
 
+/* When this returns no task is in the middle of writing to a member, and none will. */
+static void
+set_closing(oriel_comm *c, bool closing)
+{
+	pthread_mutex_lock(&c->ctx->task_lock);
+	c->closing = closing;
+	pthread_mutex_unlock(&c->ctx->task_lock);
+}
+
 int
 oriel_comm_free(oriel_comm *comm)
 {
+	unsigned n_reqs;
 	int rc, n;
 
 	if (!comm)
@@ -309,13 +320,17 @@ oriel_comm_free(oriel_comm *comm)
 	if (comm == comm->ctx->world)
 		return fail(ORIEL_EINVAL, "the world communicator cannot be freed");
 	n = load_relaxed(&comm->n_windows);
+	n_reqs = load_relaxed(&comm->n_reqs);
 	if (n)
 		rc = fail(ORIEL_EBUSY, "%d windows of the communicator are not freed", n);
-	comm->closing = true;
+	else if (n_reqs)
+		rc = fail(ORIEL_EBUSY, "%u requests of the communicator are pending", n_reqs);
+	set_closing(comm, true);
 	rc = comm_agree(comm, rc, "oriel_comm_free");
-	/* A rank that still has windows keeps it on all; a failure of a peer does not. */
-	if (n || rc == ORIEL_EBUSY) {
-		comm->closing = false;
+	/* A rank that still has windows or requests keeps it on all; a failure of a peer does
+	 * not. */
+	if (n || n_reqs || rc == ORIEL_EBUSY) {
+		set_closing(comm, false);
 		return rc;
 	}
 	comm_put(comm);

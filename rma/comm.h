@@ -61,6 +61,8 @@ struct oriel_comm {
 	struct comm_rec *rec;    /* my record in ctl->comms; NULL if no member shares memory */
 	struct mbox *boxes;      /* [world local index][queue], in the pool; NULL without rec */
 	struct plan_state *plan; /* plan/: channels, cache; NULL until the first collective */
+	struct p2p *p2p;         /* p2p/: NULL until the first send or receive */
+	uint32_t n_reqs;         /* requests that the user has not completed */
 };
 
 /* Failure words: culprit's world rank + 1 (32 bits), call number (30 bits), abort flag. */
@@ -135,5 +137,7 @@ int comm_agree(oriel_comm *comm, int own, const char *what);
 int comm_allgather(oriel_comm *comm, const void *in, void *out, size_t len);
 /* In plan/: frees comm->plan. */
 void plan_state_free(oriel_comm *comm);
+/* In p2p/: frees comm->p2p, before plan_state_free. */
+void p2p_free(oriel_comm *comm);
 
 #endif
