@@ -112,6 +112,7 @@ $B/objects: FORCE
 $B/%.o: %.c $B/flags config.mk
 	$(call say,CC)mkdir -p $(@D) && $(CC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) $(EXTRA) -MMD -MP -c -o $@ $<
 $B/examples/%.o $B/test/examples/%.o: EXTRA = $(BLAS_CFLAGS) $(JSON_CFLAGS)
+$(addprefix $B/coll/reduce_,base.o avx2.o avx512.o): EXTRA = -O3 -ffp-contract=off $($(*F)_CFLAGS)
 $B/test/model/%.o: EXTRA = -DORIEL_MODEL -Itest/model
 
 .SECONDEXPANSION:

@@ -42,6 +42,9 @@ enum knob_kind { KNOB_INT, KNOB_SIZE, KNOB_TIME, KNOB_BOOL, KNOB_TEXT };
 	  "choose")                                                                                \
 	X(tuning, KNOB_TEXT, "ORIEL_TUNING", "",                                                   \
 	  "file with rules that choose algorithms before the built-in ones (doc/tuning.md)")       \
+	X(simd, KNOB_TEXT, "ORIEL_SIMD", "auto",                                                   \
+	  "instruction set of reductions: auto (the best there is), base, avx2 or avx512; "        \
+	  "results are the same")                                                                  \
 	X(ptracer, KNOB_BOOL, "ORIEL_PTRACER", "yes",                                              \
 	  "ask the kernel (Yama) to let the node's ranks read and write this process's memory")    \
 	X(ft, KNOB_BOOL, "ORIEL_FT", "no",                                                         \

@@ -29,14 +29,14 @@ allgather_rails(struct queue *q, int width)
 	int r = q->rank, g = q->node, n = q->size / g, first = r - r % g, s, k;
 
 	for (s = 0; s < n; s++) {
-		int block = r - s * g, from = r - ((s - 1) % width + 1) * g;
+		int block = r - s * g;
 
-		if (s)
-			wait(rail, from, 0);
+		if (s && s % width == 0 && s < n - 1)
+			wait(rail, r - width * g, 0);
 		for (k = 1; s % width == 0 && k <= width && s + k < n; k++)
 			put_signal(rail, r + k * g, OUT, block, OUT, block, 1);
 		if (s)
-			wait(node, from, 0);
+			wait(node, r - ((s - 1) % width + 1) * g, 0);
 		for (k = 1; k < g; k++)
 			put_signal(node, first + (r + k) % g, OUT, block, OUT, block, 1);
 	}

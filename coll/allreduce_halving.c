@@ -8,7 +8,7 @@
  * of OUT that nobody reads any more: what was there is in the result.
  * Cost: 2 ceil(log2 P) rounds, 2(P-1) blocks out of each rank, P blocks of scratch.
  * Source: Traff, "Optimal, non-pipelined reduce-scatter and allreduce algorithms",
- * arXiv 2410.14234, 2024.
+ * 2024, doi 10.34726/10760.
  */
 #include "plan/verbs.h"
 #include "coll/table.h"

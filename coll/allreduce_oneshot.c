@@ -6,7 +6,7 @@
  * folds what it has got: in the ranks' order, rounded once.
  * OUT may be IN, which the puts must have read by then.
  * Cost: 1 round, P-1 blocks out of each rank, P blocks of scratch.
- * Source: NVIDIA, FasterTransformer and TensorRT-LLM, "one-shot" custom AllReduce.
+ * Source: the strategy ONESHOT of NVIDIA TensorRT-LLM's AllReduce.
  */
 #include "plan/verbs.h"
 #include "coll/table.h"

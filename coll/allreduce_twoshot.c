@@ -6,7 +6,7 @@
  * once, and puts the result into everyone's OUT. A rank whose OUT is its IN has no
  * more use for the block that comes: its term of it is in the result.
  * Cost: 2 rounds, 2(P-1) blocks out of each rank, P blocks of scratch.
- * Source: NVIDIA, FasterTransformer and TensorRT-LLM, "two-shot" custom AllReduce.
+ * Source: the strategy TWOSHOT of NVIDIA TensorRT-LLM's AllReduce.
  */
 #include "plan/verbs.h"
 #include "coll/table.h"

@@ -7,7 +7,7 @@
 static inline int
 set_op(struct coll_call *c, int type, const oriel_op *op)
 {
-	int rc = reduce_lookup(type, op, coll_kinds[c->op].name, &c->reducer);
+	int rc = reduce_lookup(c->comm->ctx, type, op, coll_kinds[c->op].name, &c->reducer);
 
 	if (unlikely(rc))
 		return rc;
@@ -182,6 +182,11 @@ describe_reduce_scatterv(struct coll_call *c, oriel_comm *comm, const void *in, 
 	c->measure = total / (size_t)comm->size;
 	c->flags |= SELECT_V;
 	c->b.salt ^= (uint32_t)hash_bytes(0, c->lens, (size_t)comm->size * sizeof(size_t));
+	if (rc || in)
+		return rc;
+	/* In place OUT would cover more of IN than the one block that programs may overwrite. */
+	rc = coll_stage(c, total);
+	c->b.buf[IN] = c->ragged.in.base = c->stage;
 	return rc;
 }
 

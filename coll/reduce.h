@@ -8,14 +8,24 @@
  * avg, and, or, xor (the last three: integers), or a user's function. Sums,
  * products and averages of fp16, bf16 and fp8 are computed in fp32 and rounded to
  * nearest even when they are stored: once for a fold, whatever its number of
- * terms, and once for each pair. Integers wrap. avg is a sum that finish divides;
- * integers are divided towards zero. min and max of floats: a NaN wins.
+ * terms, and once for each pair. What is then too large is an infinity, in e4m3 a
+ * NaN. Integers wrap. avg is a sum that finish divides; integers are divided
+ * towards zero.
+ *
+ * min and max of floats: a NaN wins, -0 is less than +0. Every NaN that an
+ * operation yields is the same quiet one (coll/reduce_float.h); a fold of one term
+ * is a copy. So results do not depend on the CPU, the compiler, the instruction
+ * set (ORIEL_SIMD), or the order of the two operands. They do on the thread's
+ * rounding mode and on whether it flushes subnormals: nothing here sets them.
  */
 #ifndef COLL_REDUCE_H
 #define COLL_REDUCE_H
 
 #include "base/base.h"
+#include "base/knobs.h"
 
+struct reduce_set;     /* loops for one instruction set */
+struct reduce_kernels; /* its loops for one type */
 struct reducer;
 struct reducer {
 	size_t elem; /* bytes */
@@ -28,14 +38,22 @@ struct reducer {
 	             size_t n);
 	/* Once, on the complete result of so many ranks; NULL: nothing to do. */
 	void (*finish)(const struct reducer *r, void *dst, size_t n, int ranks);
-	void *fn, *arg; /* the user's */
+	const struct reduce_kernels *kernels; /* NULL with a user's op */
+	int op;                               /* enum reduce_op */
+	oriel_op_fn *fn;                      /* the user's */
+	void *arg;
 };
 
-struct oriel_op;
 /* For type and op as the collectives take them. EINVAL: no such type or op, or they do not go
- * together; EHANDLE: a user's op that is not live. what names the call. */
-int reduce_lookup(int type, const struct oriel_op *op, const char *what, struct reducer *out);
+ * together; EHANDLE: a user's op that is not live, or not of this context. what names the call. */
+int reduce_lookup(const oriel_ctx *ctx, int type, const oriel_op *op, const char *what,
+                  struct reducer *out);
 /* Bytes of an element; 0: no such type. */
 size_t reduce_size(int type);
+
+/* The loops that ORIEL_SIMD asks for, or the best that this CPU runs. EINVAL names the knob. */
+int reduce_choose(const struct knobs *k, const struct reduce_set **set);
+/* Frees the user's ops that are left. */
+void reduce_free_ops(oriel_ctx *ctx);
 
 #endif

@@ -8,7 +8,7 @@
  * Cost: ceil(log2 P) + 1 rounds, P blocks out of each rank (of root P-1), P blocks
  * of scratch.
  * Source: Rabenseifner, "Optimization of collective reduction operations", ICCS 2004; Traff,
- * "Optimal, non-pipelined reduce-scatter and allreduce algorithms", arXiv 2410.14234, 2024.
+ * "Optimal, non-pipelined reduce-scatter and allreduce algorithms", 2024, doi 10.34726/10760.
  */
 #include "plan/verbs.h"
 #include "coll/table.h"

@@ -15,7 +15,7 @@
  * first `have` of the rank's blocks are there, the others still its terms in IN.
  * Cost: ceil(log2 P) rounds, P-1 blocks out of each rank, P blocks of scratch.
  * Source: Traff, "Optimal, non-pipelined reduce-scatter and allreduce algorithms",
- * arXiv 2410.14234, 2024; for powers of two recursive halving: Thakur, Rabenseifner, Gropp,
+ * 2024, doi 10.34726/10760; for powers of two recursive halving: Thakur, Rabenseifner, Gropp,
  * "Optimization of collective communication operations in MPICH", IJHPCA 19(1), 2005.
  */
 #include "plan/verbs.h"

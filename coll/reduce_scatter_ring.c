@@ -26,10 +26,13 @@ reduce_scatter_ring(struct queue *q, int arg)
 		if (s >= 2)
 			wait(q, r + 1, 0); /* credit */
 		put_signal(q, r + 1, TMP, s % 2, s ? TMP : IN, s ? (s - 1) % 2 : r - 1, 1);
-		flush(q);
-		if (s >= 1 && s < last)
+		if (s >= 1 && s < last) {
+			flush(q);
 			signal(q, r - 1); /* credit */
+		}
 		wait(q, r - 1, 0);
+		if (s == last)
+			flush(q); /* OUT may be IN's first block */
 		reduce(q, s < last ? TMP : OUT, s < last ? s % 2 : 0, TMP, s % 2, IN, r - 2 - s, 1);
 	}
 }

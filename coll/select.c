@@ -276,12 +276,12 @@ choose_forced(const struct forced *f, size_t bytes, unsigned flags, const struct
 }
 
 static void
-narrow(struct coll_choice *c, const struct tuning_range * not, size_t bytes)
+narrow(struct coll_choice *c, const struct tuning_range *missed, size_t bytes)
 {
-	if (bytes < not ->min && not ->min - 1 < c->most)
-		c->most = not ->min - 1;
-	else if (bytes > not ->max && not ->max + 1 > c->least)
-		c->least = not ->max + 1;
+	if (bytes < missed->min && missed->min - 1 < c->most)
+		c->most = missed->min - 1;
+	else if (bytes > missed->max && missed->max + 1 > c->least)
+		c->least = missed->max + 1;
 }
 
 int

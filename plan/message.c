@@ -6,7 +6,8 @@ destination(const struct launch *l, const struct chan *c, struct wire w, size_t 
 {
 	size_t size = l->size[w.dst];
 
-	*off = w.more ? c->more : block_off(l, w.dst, w.block);
+	/* A block that is cut off has no bytes: those after it begin at the front. */
+	*off = w.more ? c->more : wrapped(block_off(l, w.dst, w.block), size);
 	return w.block < l->plan->count[w.dst] && *off < size && w.len <= size &&
 	       (likely(w.len <= size - *off) || l->plan->program->buf[w.dst].cyclic);
 }
@@ -34,6 +35,18 @@ lay_ragged(struct launch *l, struct chan *c, struct wire w, const char *data)
 	return true;
 }
 
+/* For plan/short.h. */
+static inline void
+learn(const struct launch *l, struct chan *c, struct wire w, size_t off)
+{
+	c->known = (struct known){ .meta = wire_pack(w),
+		                   .shape = l->shape,
+		                   .off = off,
+		                   .len = w.len,
+		                   .dst = w.dst,
+		                   .last = w.last };
+}
+
 static bool
 lay_down(struct launch *l, struct chan *c, struct wire w, const char *data)
 {
@@ -45,6 +58,8 @@ lay_down(struct launch *l, struct chan *c, struct wire w, const char *data)
 		return false;
 	lay(l, w.dst, off, data, w.len);
 	c->more = wrapped(off + w.len, l->size[w.dst]);
+	if (!w.more && w.len <= l->size[w.dst] - off)
+		learn(l, c, w, off);
 	return true;
 }
 
@@ -60,6 +75,8 @@ apply(struct launch *l, struct chan *c, const struct mbox *in)
 		l->error = blame_message(l, c, load_relaxed(&line->seq), "is in another call");
 		return false;
 	}
+	if (!w.len && w.kind != WIRE_PLACED)
+		learn(l, c, w, 0);
 	if (w.len &&
 	    unlikely(!lay_down(l, c, w, w.kind == WIRE_INLINE ? line->data : in->scratch[slot]))) {
 		l->error = blame_message(l, c, load_relaxed(&line->seq),
@@ -83,6 +100,15 @@ other_call(struct launch *l, struct chan *c, uint64_t seq)
 	return false;
 }
 
+void
+message_credit(struct launch *l, struct chan *c)
+{
+	if (likely(c->out))
+		chan_credit(c);
+	else
+		l->owed = true;
+}
+
 bool
 message_pump(struct launch *l, struct chan *c)
 {
@@ -99,12 +125,8 @@ message_pump(struct launch *l, struct chan *c)
 		c->seen++;
 		c->heard = true;
 		count_up(&c->rec->seen);
-		if (owes_credit(c)) {
-			if (likely(c->out))
-				chan_credit(c);
-			else
-				l->owed = true;
-		}
+		if (owes_credit(c))
+			message_credit(l, c);
 		if (c->landed == c->expect)
 			return true; /* What may lie behind it is another call's. */
 	}
@@ -243,8 +265,9 @@ static int
 send_placed(struct launch *l, struct chan *c, const struct op *op, size_t left)
 {
 	struct wire w = { .kind = WIRE_PLACED, .dst = op->dst, .last = op->last, .tag = l->tag };
-	size_t from = block_off(l, op->src, op->j), to = block_off(l, op->dst, op->i);
 	size_t src_size = l->size[op->src], dst_size = l->size[op->dst];
+	size_t from = wrapped(block_off(l, op->src, op->j), src_size);
+	size_t to = wrapped(block_off(l, op->dst, op->i), dst_size);
 	int rc;
 
 	l->unquiet |= !c->out;

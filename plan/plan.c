@@ -43,6 +43,8 @@ append(struct queue *q, enum op_kind kind)
 	}
 	memset(&pq->ops[pq->n], 0, sizeof(*pq->ops));
 	pq->ops[pq->n].kind = (uint8_t)kind;
+	for (int k = 0; k < MBOX_QUEUES; k++)
+		pq->ops[pq->n].appended += q->plan->queue[k].n;
 	return &pq->ops[pq->n++];
 }
 
@@ -472,8 +474,8 @@ plan_bytes(const struct plan *plan)
 	return bytes;
 }
 
-static void
-dump_op(const struct plan *plan, const struct op *op, char *text, size_t cap)
+void
+plan_op_text(const struct plan *plan, const struct op *op, char *text, size_t cap)
 {
 	static const char *const buf[] = { "in", "out", "tmp" };
 	const struct edge *e = op->kind <= OP_WAIT ? &plan->edges[op->edge] : NULL;
@@ -522,7 +524,7 @@ plan_dump(const struct plan *plan, void (*line)(void *arg, const char *text), vo
 	line(arg, text);
 	for (unsigned k = 0; k < plan->program->n_queues; k++)
 		for (uint32_t o = 0; o < plan->queue[k].n; o++) {
-			dump_op(plan, &plan->queue[k].ops[o], op, sizeof(op));
+			plan_op_text(plan, &plan->queue[k].ops[o], op, sizeof(op));
 			snprintf(text, sizeof(text), "queue %u, %u: %s", k, o, op);
 			line(arg, text);
 		}

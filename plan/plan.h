@@ -46,7 +46,8 @@ typedef int plan_call_fn(void *arg, int i, int n);
 struct op {
 	uint8_t kind;
 	uint8_t dst, src, src2; /* enum plan_buf */
-	bool last;              /* put: closes its batch */
+	bool last : 1;          /* put: closes its batch */
+	uint32_t appended : 31; /* how many ops, of all queues, the program appended before it */
 	union {
 		uint32_t edge; /* put, signal, wait: in plan->edges */
 		uint32_t k;    /* reduce: first block of src2 */
@@ -120,6 +121,8 @@ void plan_free(struct plan *plan);
 size_t plan_bytes(const struct plan *plan);
 /* One line an op, for people. */
 void plan_dump(const struct plan *plan, void (*line)(void *arg, const char *text), void *arg);
+/* One op of plan in the same words. */
+void plan_op_text(const struct plan *plan, const struct op *op, char *text, size_t cap);
 /* What the verbs append. */
 void plan_put(struct queue *q, int peer, enum plan_buf dst, int i, enum plan_buf src, int j, int n);
 void plan_signal(struct queue *q, int peer);

@@ -1,5 +1,6 @@
 #include "rma/ctx.h"
 
+#include "coll/reduce.h"
 #include "coll/select.h"
 #include "plan/chan.h"
 #include "rma/am.h"
@@ -410,6 +411,8 @@ oriel_init(const struct oriel_options *opts, oriel_ctx **out)
 	if (!ctx)
 		return fail(ORIEL_ENOMEM, "no memory for a context");
 	rc = knobs_load(&ctx->knobs, opts ? opts->knobs : NULL);
+	if (!rc)
+		rc = reduce_choose(&ctx->knobs, &ctx->reduce);
 	if (rc) {
 		free(ctx);
 		return rc;
@@ -479,6 +482,7 @@ ctx_destroy(oriel_ctx *ctx)
 	for (int i = 0; i < 2; i++)
 		if (ctx->wake_pipe[i] >= 0)
 			close(ctx->wake_pipe[i]);
+	reduce_free_ops(ctx);
 	table_free(ctx->wins);
 	table_free(ctx->comms);
 	table_free(ctx->groups);

@@ -28,6 +28,7 @@
 struct peer;
 struct selection;
 struct ucx; /* rma/ucx.h; NULL without it */
+struct reduce_set;
 
 #define BOOT_REC_UCX 1024
 struct boot_rec { /* what a rank publishes; key "rec" */
@@ -89,6 +90,8 @@ struct oriel_ctx {
 	struct table *told_dead; /* world ranks that the launcher says have died, and nobody here
 	                            has met */
 	struct graves *graves;   /* freed handles */
+	const struct reduce_set *reduce; /* coll/reduce.h: loops for this CPU */
+	struct oriel_op *ops;            /* the user's */
 
 	struct am *am;       /* rma/am.h */
 	struct boxes *boxes; /* plan/chan.h: chan_open, chan_close */
@@ -104,6 +107,9 @@ struct oriel_ctx {
 	pthread_mutex_t task_lock; /* 0 */
 	struct task *tasks;        /* rma/task.h */
 	uint32_t n_tasks;
+	struct job *solo; /* plan/job.h: under way, and nobody's task yet */
+	uint64_t begun;   /* grows with jobs */
+	bool helper_naps; /* the helper looks for tasks at least every millisecond */
 
 	struct peer *failed_peers; /* chained by next_failed, newest first */
 	struct recorder *rec_out;

@@ -1,6 +1,6 @@
 #include "sim/check.h"
 
-#include "sim/contract.h"
+#include "sim/check_impl.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -8,51 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define GARBAGE INT64_C(-0x5a5a5a5a5a5a5a5b)
-
-struct side {              /* one rank's end of a channel */
-	uint32_t there;    /* the index of this edge at the other rank; UINT32_MAX: it has none */
-	uint32_t closed;   /* out: batches closed by a signal that was posted */
-	uint32_t came;     /* in: batches that have come */
-	uint32_t waited;   /* in: of those, waited for */
-	uint32_t *pending; /* out, by batch: blocks that have not landed */
-	int *clock;        /* in, by batch: rounds until it came */
-};
-
-struct rank {
-	struct plan *plan;
-	struct contract_rank view;
-	uint8_t *unread[MBOX_BUFS]; /* by block: puts that have not read it yet */
-	struct side *side;          /* by edge */
-	uint32_t at[MBOX_QUEUES];   /* ops done */
-	int clock[MBOX_QUEUES];
-	uint32_t n_unread;
-	int64_t blocks;
-	bool ended;
-};
-
-struct flight { /* one block of a put, or a signal */
-	bool is_signal, is_read;
-	int from, to;
-	uint32_t edge, batch;
-	int clock;
-	uint8_t src, dst;
-	uint32_t i, j;
-	int64_t value;
-};
-
-struct sim {
-	const struct check *check;
-	uint64_t random;
-	int size, live;
-	struct rank *rank;
-	bool *entered;
-	struct flight *flight;
-	size_t n_flights, cap;
-	int rounds;
-	int64_t most, total; /* blocks that one rank, and all ranks, have put */
-	int error;
-};
+#define SLOWNESS 16 /* the slow ones' steps against the others' */
 
 static uint64_t
 random_below(struct sim *s, uint64_t n)
@@ -64,7 +20,8 @@ random_below(struct sim *s, uint64_t n)
 	return (z ^ z >> 31) % n;
 }
 
-static void __attribute__((format(printf, 2, 3))) wrong(struct sim *s, const char *fmt, ...)
+void
+sim_wrong(struct sim *s, const char *fmt, ...)
 {
 	const struct check *c = s->check;
 	char text[300];
@@ -89,7 +46,7 @@ fly(struct sim *s, const struct flight *f)
 		struct flight *more = realloc(s->flight, cap * sizeof(*more));
 
 		if (!more) {
-			wrong(s, "no memory for messages in flight");
+			sim_wrong(s, "no memory for messages in flight");
 			return;
 		}
 		s->flight = more;
@@ -98,26 +55,52 @@ fly(struct sim *s, const struct flight *f)
 	s->flight[s->n_flights++] = *f;
 }
 
-static bool
-has(struct sim *s, int rank, unsigned buf)
+static int
+part_of(const struct sim *s, const struct rank *r, unsigned buf, uint32_t block)
 {
-	if (!s->rank[rank].view.buf[buf])
-		wrong(s, "rank %d has no buffer %u, but it is touched", rank, buf);
-	return s->rank[rank].view.buf[buf] != NULL;
+	if (buf == TMP)
+		return r->part[block];
+	return contract_part(s->check->row->op, &r->view, (enum plan_buf)buf, (int)block);
 }
 
-/* A block of a rank's memory changes: no put may still have to read it. */
 static void
-write_block(struct sim *s, int rank, unsigned buf, uint32_t block, int64_t value)
+must_exist(struct sim *s, int rank, unsigned buf)
+{
+	if (!contract_has(s->check->row->op, &s->rank[rank].view, (enum plan_buf)buf))
+		sim_wrong(s, "rank %d has no buffer %u", rank, buf);
+}
+
+static struct value
+read_block(struct sim *s, int rank, unsigned buf, uint32_t block)
+{
+	const struct rank *r = &s->rank[rank];
+	const struct coll_row *row = s->check->row;
+
+	must_exist(s, rank, buf);
+	if (buf == TMP && !row->whole && !contract_knows(row->op, &r->view, r->part[block]))
+		sim_wrong(s, "part %d passes through rank %d, which does not know how long it is",
+		          r->part[block], rank);
+	return (struct value){ r->view.buf[buf][block], part_of(s, r, buf, block) };
+}
+
+/* A block of a rank's memory changes: no put may still have to read it, and it must be as long as
+ * what comes. */
+static void
+write_block(struct sim *s, int rank, unsigned buf, uint32_t block, struct value value)
 {
 	struct rank *r = &s->rank[rank];
 
-	if (!has(s, rank, buf))
-		return;
+	must_exist(s, rank, buf);
 	if (r->unread[buf][block])
-		wrong(s, "block %u of buffer %u of rank %d changes before a put has read it", block,
-		      buf, rank);
-	r->view.buf[buf][block] = value;
+		sim_wrong(s, "block %u of buffer %u of rank %d changes before a put has read it",
+		          block, buf, rank);
+	if (buf == TMP)
+		r->part[block] = value.part;
+	else if (!s->check->row->whole && part_of(s, r, buf, block) != value.part)
+		sim_wrong(s,
+		          "block %u of buffer %u of rank %d is for part %d, gets %d: not as long",
+		          block, buf, rank, part_of(s, r, buf, block), value.part);
+	r->view.buf[buf][block] = value.bits;
 }
 
 static void
@@ -136,9 +119,7 @@ post(struct sim *s, int rank, unsigned queue, const struct op *op)
 	};
 
 	if (r->plan->edges[op->edge].queue != queue)
-		wrong(s, "rank %d sends on an edge of another queue", rank);
-	if (op->kind == OP_PUT && !has(s, rank, op->src))
-		return;
+		sim_wrong(s, "rank %d sends on an edge of another queue", rank);
 	for (uint32_t b = 0; op->kind == OP_PUT && b < op->n; b++) {
 		f.i = (op->i + b) % r->plan->count[op->dst];
 		f.j = (op->j + b) % r->plan->count[op->src];
@@ -155,18 +136,23 @@ post(struct sim *s, int rank, unsigned queue, const struct op *op)
 	}
 }
 
-static int64_t
-value_of(struct sim *s, int rank, unsigned buf, uint32_t block)
+/* A block of mine, wrapped. */
+static struct value
+mine(struct sim *s, int rank, unsigned buf, uint32_t block)
 {
-	const struct rank *r = &s->rank[rank];
-
-	return has(s, rank, buf) ? r->view.buf[buf][block % r->plan->count[buf]] : GARBAGE;
+	return read_block(s, rank, buf, block % s->rank[rank].plan->count[buf]);
 }
 
-static int64_t
-combine(const struct sim *s, int64_t a, int64_t b)
+static struct value
+combine(struct sim *s, struct value a, struct value b)
 {
-	return contract_combine(s->check->row->op, s->check->row->unordered, a, b);
+	const struct coll_row *row = s->check->row;
+
+	if (a.part != b.part && !row->whole)
+		sim_wrong(s, "parts %d and %d are combined: not as long", a.part, b.part);
+	a.bits = s->check->digest ? contract_round(row->unordered, a.bits, b.bits)
+	                          : contract_combine(row->op, row->unordered, a.bits, b.bits);
+	return a;
 }
 
 static void
@@ -177,10 +163,10 @@ local(struct sim *s, int rank, const struct op *op)
 	if (op->kind == OP_COPY && r->view.buf[op->dst] == r->view.buf[op->src] && op->i == op->j)
 		return; /* onto itself: nothing changes */
 	for (uint32_t b = 0; b < op->n; b++) {
-		int64_t value = value_of(s, rank, op->src, op->j + b);
+		struct value value = mine(s, rank, op->src, op->j + b);
 
 		if (op->kind == OP_REDUCE)
-			value = combine(s, value, value_of(s, rank, op->src2, op->k + b));
+			value = combine(s, value, mine(s, rank, op->src2, op->k + b));
 		write_block(s, rank, op->dst, (op->i + b) % r->plan->count[op->dst], value);
 	}
 }
@@ -188,10 +174,10 @@ local(struct sim *s, int rank, const struct op *op)
 static void
 fold(struct sim *s, int rank, const struct op *op)
 {
-	int64_t value = value_of(s, rank, op->src, op->j);
+	struct value value = mine(s, rank, op->src, op->j);
 
 	for (uint32_t b = 1; b < op->n; b++)
-		value = combine(s, value, value_of(s, rank, op->src, op->j + b));
+		value = combine(s, value, mine(s, rank, op->src, op->j + b));
 	write_block(s, rank, op->dst, op->i, value);
 }
 
@@ -245,8 +231,8 @@ end_rank(struct sim *s, int rank)
 
 	r->ended = true;
 	s->live--;
-	if (!contract_holds(s->check->row->op, &r->view, text, sizeof(text)))
-		wrong(s, "rank %d at its end: %s", rank, text);
+	if (!s->check->digest && !contract_holds(s->check->row->op, &r->view, text, sizeof(text)))
+		sim_wrong(s, "rank %d at its end: %s", rank, text);
 	s->total += r->blocks;
 	if (r->blocks > s->most)
 		s->most = r->blocks;
@@ -287,8 +273,8 @@ arrive(struct sim *s, const struct flight *f)
 	struct side *in;
 
 	if (to->ended)
-		wrong(s, "rank %d gets %s of rank %d after its end", f->to,
-		      f->is_signal ? "a signal" : "data", f->from);
+		sim_wrong(s, "rank %d gets %s of rank %d after its end", f->to,
+		          f->is_signal ? "a signal" : "data", f->from);
 	if (!f->is_signal) {
 		write_block(s, f->to, f->dst, f->i, f->value);
 		out->pending[f->batch]--;
@@ -296,8 +282,8 @@ arrive(struct sim *s, const struct flight *f)
 	}
 	if (out->there == UINT32_MAX ||
 	    to->side[out->there].came >= to->plan->edges[out->there].expect) {
-		wrong(s, "rank %d gets a signal of rank %d that it does not wait for", f->to,
-		      f->from);
+		sim_wrong(s, "rank %d gets a signal of rank %d that it does not wait for", f->to,
+		          f->from);
 		return;
 	}
 	in = &to->side[out->there];
@@ -314,7 +300,7 @@ move_flight(struct sim *s, size_t n)
 	if (!f->is_signal && !f->is_read) {
 		struct rank *r = &s->rank[f->from];
 
-		f->value = r->view.buf[f->src][f->j];
+		f->value = read_block(s, f->from, f->src, f->j);
 		f->is_read = true;
 		r->unread[f->src][f->j]--;
 		r->n_unread--;
@@ -336,6 +322,28 @@ move_flight(struct sim *s, size_t n)
 	return true;
 }
 
+/* All results are in: those that are for all ranks are the same bits. */
+static void
+take_digest(struct sim *s)
+{
+	uint64_t h = 0;
+
+	for (int r = 0; r < s->size; r++) {
+		const struct contract_rank *view = &s->rank[r].view, *first = &s->rank[0].view;
+
+		for (uint32_t i = 0; i < view->count[OUT]; i++) {
+			if (!contract_promises(s->check->row->op, view, (int)i))
+				continue;
+			h = hash_bytes(h, &view->buf[OUT][i], sizeof(int64_t));
+			if (s->check->row->op == COLL_ALLREDUCE &&
+			    view->buf[OUT][i] != first->buf[OUT][i])
+				sim_wrong(s, "block %u of rank %d rounds otherwise than rank 0's",
+				          i, r);
+		}
+	}
+	*s->check->digest = h;
+}
+
 /* All is quiet: every batch had its wait, and the whole its cost. */
 static void
 look_at_all(struct sim *s)
@@ -346,17 +354,35 @@ look_at_all(struct sim *s)
 	for (int r = 0; r < s->size; r++)
 		for (uint32_t e = 0; e < s->rank[r].plan->n_edges; e++)
 			if (s->rank[r].side[e].waited != s->rank[r].side[e].came)
-				wrong(s, "rank %d got %u batches of rank %d and waited for %u", r,
-				      s->rank[r].side[e].came, s->rank[r].plan->edges[e].rank,
-				      s->rank[r].side[e].waited);
+				sim_wrong(s, "rank %d got %u batches of rank %d and waited for %u",
+				          r, s->rank[r].side[e].came,
+				          s->rank[r].plan->edges[e].rank,
+				          s->rank[r].side[e].waited);
 	if (s->rounds != row->rounds(shape))
-		wrong(s, "%d rounds, its cost says %" PRId64, s->rounds, row->rounds(shape));
+		sim_wrong(s, "%d rounds, its cost says %" PRId64, s->rounds, row->rounds(shape));
 	if (s->most != row->blocks(shape))
-		wrong(s, "a rank has put %" PRId64 " blocks, the cost says %" PRId64 " at most",
-		      s->most, row->blocks(shape));
+		sim_wrong(s, "a rank has put %" PRId64 " blocks, the cost says %" PRId64 " at most",
+		          s->most, row->blocks(shape));
 	if (s->total != row->total(shape))
-		wrong(s, "%" PRId64 " blocks were put, the cost says %" PRId64, s->total,
-		      row->total(shape));
+		sim_wrong(s, "%" PRId64 " blocks were put, the cost says %" PRId64, s->total,
+		          row->total(shape));
+}
+
+/* The n'th of the ranks and the flights makes a step if it can. */
+static bool
+move(struct sim *s, uint64_t n)
+{
+	if (n < (uint64_t)s->size)
+		return !s->rank[n].ended && run_rank(s, (int)n);
+	return move_flight(s, n - (uint64_t)s->size);
+}
+
+static bool
+is_slow(const struct sim *s, uint64_t n)
+{
+	if (n < (uint64_t)s->size)
+		return (int)n == s->slow_rank;
+	return s->flight[n - (uint64_t)s->size].from == s->slow_puts;
 }
 
 static void
@@ -364,128 +390,30 @@ simulate(struct sim *s)
 {
 	uint64_t idle = 0;
 
+	s->slow_rank = (int)random_below(s, (uint64_t)s->size + 1);
+	s->slow_puts = (int)random_below(s, (uint64_t)s->size + 1);
 	while ((s->live || s->n_flights) && !s->error) {
 		uint64_t n = (uint64_t)s->size + s->n_flights, pick = random_below(s, n);
-		bool moved;
+		bool moved = false;
 
-		if (pick < (uint64_t)s->size)
-			moved = !s->rank[pick].ended && run_rank(s, (int)pick);
-		else
-			moved = move_flight(s, pick - (uint64_t)s->size);
+		if (!is_slow(s, pick) || !random_below(s, SLOWNESS))
+			moved = move(s, pick);
 		idle = moved ? 0 : idle + 1;
 		if (idle < 20 * n)
 			continue;
 		/* So many misses are chance or the end: ask everybody, in order. */
 		for (pick = 0; pick < n && !moved; pick++)
-			moved = pick < (uint64_t)s->size
-			                ? !s->rank[pick].ended && run_rank(s, (int)pick)
-			                : move_flight(s, pick - (uint64_t)s->size);
+			moved = move(s, pick);
 		if (!moved)
-			wrong(s, "deadlock: %d ranks have not ended, %zu messages are under way",
-			      s->live, s->n_flights);
+			sim_wrong(s,
+			          "deadlock: %d ranks have not ended, %zu messages are under way",
+			          s->live, s->n_flights);
 		idle = 0;
 	}
 	if (!s->error)
 		look_at_all(s);
-}
-
-/* IN and OUT become the same memory, the larger one's; if the rank has both. */
-static bool
-alias(struct sim *s, struct rank *r)
-{
-	int larger = r->plan->count[OUT] > r->plan->count[IN] ? OUT : IN, other = IN + OUT - larger;
-
-	if (!r->view.buf[IN] || !r->view.buf[OUT])
-		return true;
-	if (s->check->row->op != COLL_REDUCE_SCATTER && r->plan->count[IN] != r->plan->count[OUT]) {
-		wrong(s, "IN has %u blocks, OUT %u: not the same vector", r->plan->count[IN],
-		      r->plan->count[OUT]);
-		return false;
-	}
-	free(r->view.buf[other]);
-	free(r->unread[other]);
-	r->view.buf[other] = r->view.buf[larger];
-	r->unread[other] = r->unread[larger];
-	return true;
-}
-
-static bool
-make_rank(struct sim *s, int rank)
-{
-	struct rank *r = &s->rank[rank];
-	const struct check *c = s->check;
-
-	s->error = plan_build(&c->row->program, &c->shape, rank, &r->plan);
-	if (s->error)
-		return false;
-	if (c->change)
-		c->change(r->plan, c->change_arg);
-	r->view = (struct contract_rank){
-		.rank = rank,
-		.shape = &c->shape,
-		.alias = c->alias,
-		.unordered = c->row->unordered,
-		.count = r->plan->count,
-		.entered = s->entered,
-	};
-	for (int b = 0; b < MBOX_BUFS; b++) {
-		r->view.buf[b] = calloc(r->plan->count[b] + 1, sizeof(int64_t));
-		r->unread[b] = calloc(r->plan->count[b] + 1, 1);
-		if (!r->view.buf[b] || !r->unread[b])
-			return false;
-		for (uint32_t i = 0; i < r->plan->count[b]; i++)
-			r->view.buf[b][i] = GARBAGE;
-		if (!contract_has(c->row->op, &r->view, (enum plan_buf)b)) {
-			free(r->view.buf[b]);
-			r->view.buf[b] = NULL;
-		}
-	}
-	if (c->alias && !alias(s, r))
-		return false;
-	r->side = calloc(r->plan->n_edges + 1, sizeof(*r->side));
-	for (uint32_t e = 0; r->side && e < r->plan->n_edges; e++) {
-		/* A change may have added a send; a batch each is the most. */
-		r->side[e].pending =
-		        calloc(r->plan->queue[0].n + r->plan->queue[1].n + 2, sizeof(uint32_t));
-		r->side[e].clock = calloc(r->plan->edges[e].expect + 1, sizeof(int));
-		if (!r->side[e].pending || !r->side[e].clock)
-			return false;
-	}
-	contract_start(c->row->op, &r->view);
-	return r->side != NULL;
-}
-
-static void
-join_sides(struct sim *s, int rank)
-{
-	struct rank *r = &s->rank[rank];
-
-	for (uint32_t e = 0; e < r->plan->n_edges; e++) {
-		const struct plan *there = s->rank[r->plan->edges[e].rank].plan;
-
-		r->side[e].there = UINT32_MAX;
-		for (uint32_t t = 0; t < there->n_edges; t++)
-			if (there->edges[t].rank == rank &&
-			    there->edges[t].queue == r->plan->edges[e].queue)
-				r->side[e].there = t;
-	}
-}
-
-static void
-free_rank(struct rank *r)
-{
-	for (uint32_t e = 0; r->side && e < r->plan->n_edges; e++) {
-		free(r->side[e].pending);
-		free(r->side[e].clock);
-	}
-	free(r->side);
-	if (r->unread[IN] == r->unread[OUT])
-		r->view.buf[IN] = NULL, r->unread[IN] = NULL;
-	for (int b = 0; b < MBOX_BUFS; b++) {
-		free(r->view.buf[b]);
-		free(r->unread[b]);
-	}
-	plan_free(r->plan);
+	if (!s->error && s->check->digest)
+		take_digest(s);
 }
 
 int
@@ -500,16 +428,16 @@ check_run(const struct check *check)
 	s.rank = calloc((size_t)s.size, sizeof(*s.rank));
 	s.entered = calloc((size_t)s.size, sizeof(*s.entered));
 	for (int r = 0; s.rank && s.entered && r < s.size && made; r++)
-		made = make_rank(&s, r);
+		made = sim_make_rank(&s, r);
 	if (!s.rank || !s.entered || (!made && !s.error))
 		s.error = fail(ORIEL_ENOMEM, "no memory for %d ranks", s.size);
 	if (!s.error) {
 		for (int r = 0; r < s.size; r++)
-			join_sides(&s, r);
+			sim_join_sides(&s, r);
 		simulate(&s);
 	}
 	for (int r = 0; s.rank && r < s.size; r++)
-		free_rank(&s.rank[r]);
+		sim_free_rank(&s.rank[r]);
 	free(s.rank);
 	free(s.entered);
 	free(s.flight);

@@ -36,6 +36,14 @@ contract_combine(enum coll_op op, bool unordered, int64_t a, int64_t b)
 	return (int64_t)(a1 * b1 % PRIME << 32 | (a1 * b0 + a0) % PRIME);
 }
 
+int64_t
+contract_round(bool unordered, int64_t a, int64_t b)
+{
+	const int64_t in_order[2] = { a, b }, sorted[2] = { a < b ? a : b, a < b ? b : a };
+
+	return (int64_t)hash_bytes(0, unordered ? sorted : in_order, sizeof(sorted));
+}
+
 /* Of ranks 0 to n-1. */
 static int64_t
 combined(enum coll_op op, const struct contract_rank *r, int n, int block)
@@ -60,24 +68,73 @@ contract_can_alias(enum coll_op op)
 	       op == COLL_SCAN || op == COLL_EXSCAN;
 }
 
-/* In place, as the root of a gather may be, it has no IN. */
+bool
+contract_aliases(enum coll_op op, const struct contract_rank *r)
+{
+	return r->alias && contract_can_alias(op) && (op != COLL_REDUCE || is_root(r));
+}
+
 bool
 contract_has(enum coll_op op, const struct contract_rank *r, enum plan_buf buf)
 {
-	switch (op) {
-	case COLL_BARRIER:
-	case COLL_AGREE:
-	case COLL_ALLGATHER:
-	case COLL_BCAST:
-		return buf != IN;
-	case COLL_GATHER:
-		return buf == TMP || (buf == OUT) == is_root(r);
-	case COLL_SCATTER:
-		return buf != IN || is_root(r);
-	case COLL_REDUCE:
+	if (op == COLL_GATHER && buf == IN)
+		return !is_root(r);
+	if (op == COLL_REDUCE || op == COLL_GATHER)
 		return buf != OUT || is_root(r);
+	return op != COLL_SCATTER || buf != IN || is_root(r);
+}
+
+int
+contract_part(enum coll_op op, const struct contract_rank *r, enum plan_buf buf, int block)
+{
+	const int P = r->shape->size;
+
+	switch (op) {
+	case COLL_SCATTER:
+	case COLL_REDUCE_SCATTER:
+		return buf == OUT ? r->rank : block;
+	case COLL_GATHER:
+		return buf == IN ? r->rank : block;
+	case COLL_ALLTOALL:
+		return buf == IN ? r->rank * P + block : block * P + r->rank;
+	default:
+		return block;
+	}
+}
+
+bool
+contract_knows(enum coll_op op, const struct contract_rank *r, int part)
+{
+	const int P = r->shape->size;
+
+	switch (op) {
+	case COLL_GATHER:
+	case COLL_SCATTER:
+		return is_root(r) || part == r->rank;
+	case COLL_ALLTOALL:
+		return part / P == r->rank || part % P == r->rank;
 	default:
 		return true;
+	}
+}
+
+/* Whether this rank's IN holds input. */
+static bool
+has_input(enum coll_op op, const struct contract_rank *r)
+{
+	switch (op) {
+	case COLL_SCATTER:
+		return is_root(r);
+	case COLL_ALLTOALL:
+	case COLL_GATHER:
+	case COLL_REDUCE:
+	case COLL_ALLREDUCE:
+	case COLL_REDUCE_SCATTER:
+	case COLL_SCAN:
+	case COLL_EXSCAN:
+		return true;
+	default:
+		return false;
 	}
 }
 
@@ -145,11 +202,21 @@ after(enum coll_op op, const struct contract_rank *r, int block, int64_t *value)
 		*value = combined(op, r, r->rank + 1, block);
 		return true;
 	case COLL_EXSCAN:
-		*value = combined(op, r, r->rank, block);
-		return r->rank > 0;
+		*value = r->rank > 0 ? combined(op, r, r->rank, block)
+		         : r->alias  ? term(0, block)
+		                     : CONTRACT_GARBAGE;
+		return true;
 	default:
 		return false;
 	}
+}
+
+bool
+contract_promises(enum coll_op op, const struct contract_rank *r, int block)
+{
+	int64_t value;
+
+	return after(op, r, block, &value) && (op != COLL_EXSCAN || r->rank > 0);
 }
 
 void
@@ -160,7 +227,7 @@ contract_start(enum coll_op op, struct contract_rank *r)
 	for (uint32_t i = 0; i < r->count[OUT]; i++)
 		if (before(op, r, (int)i, &value))
 			r->buf[OUT][i] = value;
-	for (uint32_t i = 0; contract_has(op, r, IN) && i < r->count[IN]; i++)
+	for (uint32_t i = 0; has_input(op, r) && i < r->count[IN]; i++)
 		r->buf[IN][i] = term(r->rank, (int)i);
 }
 
@@ -180,7 +247,7 @@ contract_holds(enum coll_op op, const struct contract_rank *r, char *text, size_
 			         r->buf[OUT][i], value);
 			return false;
 		}
-	for (uint32_t i = 0; !r->alias && contract_has(op, r, IN) && i < r->count[IN]; i++)
+	for (uint32_t i = 0; !contract_aliases(op, r) && has_input(op, r) && i < r->count[IN]; i++)
 		if (r->buf[IN][i] != term(r->rank, (int)i)) {
 			snprintf(text, cap, "IN[%u] was changed", i);
 			return false;

@@ -7,6 +7,8 @@
 
 #include "coll/table.h"
 
+#define CONTRACT_GARBAGE INT64_C(-0x5a5a5a5a5a5a5a5b) /* what blocks without content hold */
+
 struct contract_rank { /* one rank's view */
 	int rank;
 	const struct shape *shape;
@@ -32,7 +34,23 @@ bool contract_holds(enum coll_op op, const struct contract_rank *r, char *text, 
  * is associative and does not commute.
  */
 int64_t contract_combine(enum coll_op op, bool unordered, int64_t a, int64_t b);
-/* In place makes a difference for op. */
+/*
+ * As floats round: not associative, so that it shows when two ranks, or two runs,
+ * have combined in different ways. Unordered: commutative.
+ */
+int64_t contract_round(bool unordered, int64_t a, int64_t b);
+/* In place makes a difference for op; and whether it does at this rank. */
 bool contract_can_alias(enum coll_op op);
+bool contract_aliases(enum coll_op op, const struct contract_rank *r);
+/* The caller gives the buffer at this rank: a reduction's OUT is root's alone, and a gather's
+ * root, which may be in place, has no IN. */
+bool contract_has(enum coll_op op, const struct contract_rank *r, enum plan_buf buf);
+/* Which part of all data a block of IN or OUT is for: those of one part are equally long, others
+ * need not be. */
+int contract_part(enum coll_op op, const struct contract_rank *r, enum plan_buf buf, int block);
+/* The rank knows how long blocks of the part are; where all differ it may know its own only. */
+bool contract_knows(enum coll_op op, const struct contract_rank *r, int part);
+/* OUT's block is a result, and not what was there before. */
+bool contract_promises(enum coll_op op, const struct contract_rank *r, int block);
 
 #endif

@@ -7,6 +7,7 @@
  */
 #include "tools/perf/options.h"
 #include "tools/perf/report.h"
+#include "tools/perf/tune.h"
 
 #define WARM_UP_MAX 24 /* rounds of at most 4 x more operations */
 #define ITERS_MAX 2000000
@@ -272,10 +273,15 @@ main(int argc, char **argv)
 		options_usage();
 		return fflush(stdout) ? 1 : 0;
 	}
-	err = oriel_init(NULL, &p->ctx);
-	bad = err ? 0 : run(&s);
-	if (!err && bad >= 0)
-		err = close_all(p);
+	if (p->opt.tune) {
+		bad = tune_run(p);
+		err = 0;
+	} else {
+		err = oriel_init(NULL, &p->ctx);
+		bad = err ? 0 : run(&s);
+		if (!err && bad >= 0)
+			err = close_all(p);
+	}
 	if (bad < 0)
 		err = bad;
 	if (!err)

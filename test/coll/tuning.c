@@ -124,6 +124,7 @@ static const struct {
 	{ "allgather use=bruck:-3", "\"bruck:-3\": the argument" },
 	{ "allgather use=bruck:2x", "\"bruck:2x\": the argument" },
 	{ "allgather use=bruck:2147483648", "\"bruck:2147483648\": the argument" },
+	{ "allgather use=bruck:4294967298", "\"bruck:4294967298\": the argument" },
 	{ "allgather use=bruck:99999999999999999999", "the argument is not" },
 	{ "allgather use=ring use=ring", "\"use=ring\": twice" },
 	{ "allgather ranks=1 ranks=1 use=ring", "\"ranks=1\": twice" },

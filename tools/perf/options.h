@@ -20,6 +20,9 @@ options_usage(void)
 	       "  --mem pool|user  windows and local buffers in pool memory or in the user's own\n"
 	       "  --check          verify the data of every size, before it is timed\n"
 	       "  --json FILE      write the results there too; - is stdout\n"
+	       "  --tune FILE      measure all algorithms of the collectives on this job and write\n"
+	       "                   rules for ORIEL_TUNING; --test (of collectives), --min, --max,\n"
+	       "                   --iters and --short hold\n"
 	       "  --short          four sizes and a small table, in a few seconds\n"
 	       "  --help           this text\n"
 	       "Each number is a median over repeats, after warming up; point-to-point tests are\n"
@@ -30,14 +33,7 @@ options_usage(void)
 static inline bool
 options_selects(const struct perf_options *o, const struct perf_test *t)
 {
-	size_t n = strlen(t->name);
-
-	if (!o->tests)
-		return !o->brief || t->brief;
-	for (const char *at = o->tests; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
-		if (!strncmp(at, t->name, n) && (at[n] == ',' || !at[n]))
-			return true;
-	return false;
+	return o->tests ? perf_listed(o->tests, t->name) : !o->brief || t->brief;
 }
 
 static inline int
@@ -74,6 +70,7 @@ options_one(struct perf_options *o, const char *name, const char *value)
 		bool *flag;
 	} table[] = {
 		{ .name = "--test", .text = &o->tests },  { .name = "--json", .text = &o->json },
+		{ .name = "--tune", .text = &o->tune },
 		{ .name = "--min", .size = &o->min },     { .name = "--max", .size = &o->max },
 		{ .name = "--iters", .size = &o->iters }, { .name = "--check", .flag = &o->check },
 		{ .name = "--short", .flag = &o->brief }, { .name = "--help", .flag = &o->help }
@@ -134,7 +131,7 @@ options_parse(struct perf_options *o, int argc, char **argv)
 		fprintf(stderr, "oriel_perf: --min %zu is more than --max %zu\n", o->min, o->max);
 		return -1;
 	}
-	return o->tests ? options_check_tests(o->tests) : 0;
+	return o->tests && !o->tune ? options_check_tests(o->tests) : 0;
 }
 
 #endif

@@ -43,6 +43,7 @@ enum { PERF_PING, PERF_ACK, PERF_COUNT, PERF_SLOTS };
 struct perf_options {
 	const char *tests; /* comma-separated, or NULL for all */
 	const char *json;
+	const char *tune; /* the file of rules to write, instead of any test */
 	size_t min, max;
 	size_t iters; /* 0: as many as fit in repeat_s */
 	size_t repeats;
@@ -94,6 +95,18 @@ perf_now(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Is name one of the comma-separated words of list? */
+static inline bool
+perf_listed(const char *list, const char *name)
+{
+	size_t n = strlen(name);
+
+	for (const char *at = list; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
+		if (!strncmp(at, name, n) && (at[n] == ',' || !at[n]))
+			return true;
+	return false;
 }
 
 /* Every rank gets rank 0's value. */

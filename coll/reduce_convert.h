@@ -1,0 +1,129 @@
+/*
+ * reduce_convert.h - floats shorter than fp32, to fp32 and back, without branches.
+ * reduce_float.h includes it twice, so that one text serves one element and
+ * vectors of them: F is a float or a vector of floats, I and U are integers of the
+ * same shape, N(name) is the name for that shape, MASK(yes) makes all bits of a
+ * comparison's result.
+ *
+ * Every fp16, bf16 and fp8 is an fp32, so widening is exact. Narrowing rounds to
+ * nearest even. What is too large becomes an infinity, in e4m3, which has none, a
+ * NaN (above 464, half way from the largest number to what would follow): nothing
+ * saturates. PyTorch converts in the same way, but for the sign of NaNs.
+ *
+ * Source: IEEE 754-2019; OCP 8-bit Floating Point Specification (OFP8) 1.0. The
+ * rounding of small results by an addition whose last bit has the right weight:
+ * F. Giesen, "Float->half variants".
+ */
+#ifdef N /* not alone */
+
+ALWAYS U
+N(bits)(F f)
+{
+	U u;
+
+	memcpy(&u, &f, sizeof(u));
+	return u;
+}
+
+ALWAYS F
+N(number)(U u)
+{
+	F f;
+
+	memcpy(&f, &u, sizeof(f));
+	return f;
+}
+
+/* yes ? a : b. What compilers make of that is often a jump, and then no loop is vectorized. */
+#define CHOOSE(yes, a, b) ((b) ^ (((a) ^ (b)) & (U)MASK(yes)))
+
+/*
+ * x: a sign, an exponent with this bias and m bits of mantissa, the last of `bits` bits. What is
+ * not below inf is an infinity or a NaN. A subnormal is the mantissa of a number in [1, 2), less
+ * that 1, times the power of the least exponent.
+ */
+ALWAYS F
+N(widen)(U x, int bits, int m, int bias, int32_t inf)
+{
+	U mag = x & ((1u << (bits - 1)) - 1), sign = x >> (bits - 1) << 31;
+	U u = mag << (23 - m), one = u + ((uint32_t)(128 - bias) << 23);
+	U small = N(bits)(N(number)(one) - N(number)(one - u));
+	U normal = u + ((uint32_t)(127 - bias) << 23);
+	U finite = CHOOSE((I)mag < 1 << m, small, normal);
+
+	return N(number)(CHOOSE((I)mag >= inf, u | F32_INF, finite) | sign);
+}
+
+/* To the same. What is not below `over` becomes inf, what is above `most` becomes nan. Of the
+ * number `unit` the last bit is the least subnormal. */
+ALWAYS U
+N(narrow)(F f, int bits, int m, int bias, int32_t over, uint32_t inf, int32_t most, uint32_t nan)
+{
+	U u = N(bits)(f) & F32_ABS, sign = N(bits)(f) >> 31 << (bits - 1);
+	U unit = (u & 0) + ((uint32_t)(151 - bias - m) << 23);
+	U small = N(bits)(N(number)(u) + N(number)(unit)) - unit;
+	U half = (u >> (23 - m) & 1) + ((1u << (22 - m)) - 1);
+	U normal = (u - ((uint32_t)(127 - bias) << 23) + half) >> (23 - m);
+	U x = CHOOSE((I)u < (128 - bias) << 23, small, normal);
+
+	x = CHOOSE((I)u >= over, inf, x) | sign;
+	return CHOOSE((I)u > most, nan, x);
+}
+
+ALWAYS F
+N(widen_e4m3)(U x)
+{
+	return N(widen)(x, 8, 3, 7, 0x7f);
+}
+
+ALWAYS U
+N(narrow_e4m3)(F f)
+{
+	return N(narrow)(f, 8, 3, 7, F32_INF, 0x7f, F32_464, 0x7f);
+}
+
+ALWAYS F
+N(widen_e5m2)(U x)
+{
+	return N(widen)(x, 8, 2, 15, 0x7c);
+}
+
+ALWAYS U
+N(narrow_e5m2)(F f)
+{
+	return N(narrow)(f, 8, 2, 15, F32_65536, 0x7c, F32_INF, 0x7f);
+}
+
+ALWAYS F
+N(widen_f16)(U x)
+{
+	return N(widen)(x, 16, 10, 15, 0x7c00);
+}
+
+ALWAYS U
+N(narrow_f16)(F f)
+{
+	return N(narrow)(f, 16, 10, 15, F32_65536, 0x7c00, F32_INF, 0x7e00);
+}
+
+ALWAYS F
+N(widen_bf16)(U x)
+{
+	return N(number)(x << 16);
+}
+
+ALWAYS U
+N(narrow_bf16)(F f)
+{
+	U u = N(bits)(f), x = (u + (u >> 16 & 1) + 0x7fff) >> 16;
+
+	return CHOOSE((I)(u & F32_ABS) > F32_INF, F32_NAN >> 16, x);
+}
+
+#undef CHOOSE
+#undef N
+#undef F
+#undef I
+#undef U
+#undef MASK
+#endif
