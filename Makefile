@@ -149,7 +149,7 @@ $(filter %-openmpi,$(bench_mpi_bin)): $B/%-openmpi: %.c $B/flags
 $(filter %-mpich,$(bench_mpi_bin)): $B/%-mpich: %.c $B/flags
 	$(call say,MPICC)mkdir -p $(@D) && mpicc.mpich -D_GNU_SOURCE -I. -std=gnu11 $(WARN) $(CFLAGS) -MMD -MP -MF $@.d -MT $@ -o $@ $< -lm
 
--include $(wildcard $(foreach d,$(MODULES) tools examples doc bench */common bench/mpi bench/ucx test/*,$B/$d/*.d))
+-include $(wildcard $(foreach d,$(MODULES) sim tools examples doc bench */common bench/mpi bench/ucx test/*,$B/$d/*.d))
 
 # ---- running ----
 .PHONY: demo deps bench check check-unit check-ranks check-model check-launch check-ucx-new check-san check-soak check-fault tests

@@ -2,6 +2,8 @@
  * launch.c - one call: plan and channels from the cache, buffers bound, the
  * executor run, and the rules of failure kept.
  */
+#include "plan/launch.h"
+
 #include "plan/record.h"
 
 #include <stdio.h>
