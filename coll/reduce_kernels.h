@@ -133,7 +133,14 @@ FLOAT(f64)
 	SHORT_OP(T, prod, *)                                                                       \
 	PAIR(T, min, min_##T((T)x, (T)y))                                                          \
 	PAIR(T, max, max_##T((T)x, (T)y))                                                          \
-	DIVIDE(T, float, widen_##T##_one, (T)narrow_##T##_one)                                     \
+	static void T##_divide(void *v, size_t n, int by)                                          \
+	{                                                                                          \
+		const float y = (float)by;                                                         \
+		T *d = v;                                                                          \
+                                                                                                   \
+		SHORT_LOOP(put_##T(d + i, get_##T(d + i) / y),                                     \
+		           d[i] = (T)narrow_##T##_one(widen_##T##_one(d[i]) / y))                  \
+	}                                                                                          \
 	static void T##_widen(float *acc, const void *from, size_t n)                              \
 	{                                                                                          \
 		const T *s = from;                                                                 \
