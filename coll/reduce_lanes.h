@@ -10,6 +10,8 @@
 #include <string.h>
 #ifdef __x86_64__
 #include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
 #endif
 
 #define ALWAYS static inline __attribute__((always_inline, unused))
@@ -255,7 +257,6 @@ store_u8(void *to, u32_vector u)
 
 #ifdef __aarch64__
 #define HALF_LANES
-typedef __fp16 half_vector __attribute__((vector_size(LANES * 2)));
 ALWAYS u16_vector
 load_u8_to_u16(const void *from)
 {
@@ -268,13 +269,13 @@ load_u8_to_u16(const void *from)
 ALWAYS f32_vector
 half_to_f32(u16_vector h)
 {
-	return __builtin_convertvector((half_vector)h, f32_vector);
+	return (f32_vector)vcvt_f32_f16((float16x4_t)h);
 }
 
 ALWAYS u16_vector
 f32_to_half(f32_vector f)
 {
-	return (u16_vector) __builtin_convertvector(f, half_vector);
+	return (u16_vector)vcvt_f16_f32((float32x4_t)f);
 }
 #endif
 
