@@ -73,16 +73,42 @@ one_nan_f64(double f)
 	{                                                                                          \
 		store_##u(to, narrow_##T##_vector(f));                                             \
 	}
+/* One of them. */
+#define ONE(T, U)                                                                                  \
+	ALWAYS float widen_##T(U x)                                                                \
+	{                                                                                          \
+		return widen_##T##_one(x);                                                         \
+	}                                                                                          \
+	ALWAYS U narrow_##T(float f)                                                               \
+	{                                                                                          \
+		return (U)narrow_##T##_one(f);                                                     \
+	}
+ONE(bf16, uint16_t)
+ONE(e4m3, uint8_t)
+ONE(e5m2, uint8_t)
 GET(bf16, u16)
 PUT(bf16, u16)
 PUT(e4m3, u8)
 PUT(e5m2, u8)
 #ifndef HALF_LANES
+ONE(f16, uint16_t)
 GET(f16, u16)
 PUT(f16, u16)
 GET(e4m3, u8)
 GET(e5m2, u8)
 #else
+ALWAYS float
+widen_f16(uint16_t x)
+{
+	return half_to_one(x);
+}
+
+ALWAYS uint16_t
+narrow_f16(float f)
+{
+	return one_to_half(one_nan_f32(f));
+}
+
 ALWAYS f32_vector
 get_f16(const void *from)
 {

@@ -118,15 +118,14 @@ FLOAT(f64)
                                                                                                    \
 		(void)r;                                                                           \
 		SHORT_LOOP(put_##T(d + i, get_##T(s + i) sign get_##T(t + i)),                     \
-		           d[i] = (T)narrow_##T##_one(widen_##T##_one(s[i])                        \
-		                                              sign widen_##T##_one(t[i])))         \
+		           d[i] = narrow_##T(widen_##T(s[i]) sign widen_##T(t[i])))                \
 	}                                                                                          \
 	static void T##_combine_##op(float *acc, const void *from, size_t n)                       \
 	{                                                                                          \
 		const T *s = from;                                                                 \
                                                                                                    \
 		SHORT_LOOP(store_f32(acc + i, load_f32(acc + i) sign get_##T(s + i)),              \
-		           acc[i] = acc[i] sign widen_##T##_one(s[i]))                             \
+		           acc[i] = acc[i] sign widen_##T(s[i]))                                   \
 	}
 #define SHORT(T)                                                                                   \
 	SHORT_OP(T, sum, +)                                                                        \
@@ -139,19 +138,19 @@ FLOAT(f64)
 		T *d = v;                                                                          \
                                                                                                    \
 		SHORT_LOOP(put_##T(d + i, get_##T(d + i) / y),                                     \
-		           d[i] = (T)narrow_##T##_one(widen_##T##_one(d[i]) / y))                  \
+		           d[i] = narrow_##T(widen_##T(d[i]) / y))                                 \
 	}                                                                                          \
 	static void T##_widen(float *acc, const void *from, size_t n)                              \
 	{                                                                                          \
 		const T *s = from;                                                                 \
                                                                                                    \
-		SHORT_LOOP(store_f32(acc + i, get_##T(s + i)), acc[i] = widen_##T##_one(s[i]))     \
+		SHORT_LOOP(store_f32(acc + i, get_##T(s + i)), acc[i] = widen_##T(s[i]))           \
 	}                                                                                          \
 	static void T##_narrow(void *to, const float *acc, size_t n)                               \
 	{                                                                                          \
 		T *d = to;                                                                         \
                                                                                                    \
-		SHORT_LOOP(put_##T(d + i, load_f32(acc + i)), d[i] = (T)narrow_##T##_one(acc[i]))  \
+		SHORT_LOOP(put_##T(d + i, load_f32(acc + i)), d[i] = narrow_##T(acc[i]))           \
 	}
 SHORT(f16)
 SHORT(bf16)

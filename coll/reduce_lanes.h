@@ -31,8 +31,8 @@ typedef uint16_t u16_vector __attribute__((vector_size(VECTOR / 2)));
 
 /*
  * load: LANES integers from any address. store: lanes that fit, to any address. choose: a where
- * the comparison `yes` holds, else b. half_to_f32, f32_to_half: fp16, where the CPU converts it
- * (HALF_LANES); NaNs keep their payload.
+ * the comparison `yes` holds, else b. half_to_f32, f32_to_half and those with one: fp16, where
+ * the CPU converts it (HALF_LANES); NaNs keep their payload.
  */
 #if VECTOR == 64
 #define HALF_LANES
@@ -185,6 +185,22 @@ max_vector(i32_vector a, i32_vector b)
 }
 #endif
 
+#if VECTOR > 16
+ALWAYS float
+half_to_one(uint16_t h)
+{
+	return _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(h)));
+}
+
+ALWAYS uint16_t
+one_to_half(float f)
+{
+	__m128i h = _mm_cvtps_ph(_mm_set_ss(f), _MM_FROUND_TO_NEAREST_INT);
+
+	return (uint16_t)_mm_cvtsi128_si32(h);
+}
+#endif
+
 #if VECTOR == 16 && defined(__x86_64__) /* SSE2 packs signed words only */
 ALWAYS u32_vector
 load_u16(const void *from)
@@ -257,6 +273,25 @@ store_u8(void *to, u32_vector u)
 
 #ifdef __aarch64__
 #define HALF_LANES
+ALWAYS float
+half_to_one(uint16_t h)
+{
+	__fp16 f;
+
+	memcpy(&f, &h, sizeof(f));
+	return (float)f;
+}
+
+ALWAYS uint16_t
+one_to_half(float f)
+{
+	__fp16 h = (__fp16)f;
+	uint16_t u;
+
+	memcpy(&u, &h, sizeof(u));
+	return u;
+}
+
 ALWAYS u16_vector
 load_u8_to_u16(const void *from)
 {
