@@ -116,6 +116,7 @@ instance_connect(oriel_comm *comm, struct instance *inst, struct launch *l)
 	l->ctx = comm->ctx;
 	l->plan = plan;
 	l->n_queues = plan->program->n_queues;
+	l->mortal = comm->ctx->knobs.s.die[0] != '\0';
 	l->chan = chan;
 	return 0;
 }

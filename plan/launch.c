@@ -168,6 +168,9 @@ launch_begin(struct instance *inst, oriel_comm *comm, uint64_t call, const struc
 			return fail_call(l, rc, false);
 	}
 	start(l, b, patient);
+	rc = unlikely(l->mortal) ? launch_die(l) : 0;
+	if (unlikely(rc))
+		return fail_call(l, rc, true);
 	record_begin(l, inst);
 	*out = l;
 	return 0;

@@ -30,6 +30,7 @@ struct launch {
 	const struct plan *plan;
 	struct chan **chan; /* by edge; NULL: never used yet */
 	unsigned n_queues;
+	bool mortal; /* ORIEL_DIE is set */
 	/* Of the sizes, too: */
 	bool shaped;
 	bool large;   /* some put may be placed, so all say when they are ready */
@@ -140,6 +141,9 @@ int launch_begin(struct instance *inst, oriel_comm *comm, uint64_t call, const s
 int launch_end(struct launch *l, int rc);
 /* A call whose plan could not even be made here has failed. */
 int launch_fail_unmade(oriel_comm *comm, uint64_t call, int rc);
+
+/* plan/die.c: has this rank die in the call that has been started, if ORIEL_DIE says so. */
+int launch_die(struct launch *l);
 
 /* plan/exec.c: runs the ops of all queues until the end. launch->culprit is set where it is known.
  */
