@@ -63,6 +63,7 @@ int
 launch_die(struct launch *l)
 {
 	struct death d;
+	unsigned all = 0;
 
 	if (!parse(l->ctx->knobs.s.die, &d))
 		return fail(ORIEL_EINVAL, "ORIEL_DIE=%s is not RANK:PROGRAM:CALL:STEP[:SIGNAL]",
@@ -70,6 +71,10 @@ launch_die(struct launch *l)
 	if (d.rank != l->ctx->boot.rank || strcmp(d.program, l->plan->program->name) ||
 	    ++l->ctx->deadly_calls != d.call)
 		return 0;
+	for (unsigned k = 0; k < l->n_queues; k++)
+		all += (unsigned)(l->cur[k].end - l->cur[k].first);
+	log_at(LOG_INFO, "rank %d sends itself signal %d after %u of %u ops of %s", d.rank, d.sig,
+	       d.step, all, d.program);
 	for (unsigned k = 0; k < l->n_queues; k++) {
 		size_t n = (size_t)(l->cur[k].end - l->cur[k].first);
 
