@@ -248,7 +248,7 @@ doomed(void *arg)
 	uint64_t word = comm_failed(l->comm);
 
 	if (word)
-		return comm_fail_error(l->comm, word);
+		return blame_told(l, word);
 	for (unsigned k = 0; k < l->n_queues; k++) {
 		const struct cursor *cur = &l->cur[k];
 		struct chan *c = cur->op < cur->end ? launch_chan(l, cur->op) : NULL;

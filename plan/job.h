@@ -34,7 +34,7 @@ struct job {
 	} piece[MBOX_CALLS];
 	int status;
 	uint32_t done;
-	char detail[256]; /* of status */
+	char detail[512]; /* of status, whole */
 };
 
 /* The number of calls that a job of so many bytes a rank is; the same on all ranks. */

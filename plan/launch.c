@@ -137,7 +137,7 @@ fail_call(struct launch *l, int rc, bool begun)
 	if (begun)
 		take_back(l);
 	if (!before && stands != word && rc != ORIEL_EMISMATCH)
-		return comm_fail_error(l->comm, stands);
+		return begun ? blame_told(l, stands) : comm_fail_error(l->comm, stands);
 	return fail(rc, "%s", detail);
 }
 
@@ -192,7 +192,7 @@ launch_end(struct launch *l, int rc)
 	if (unlikely(!rc && l->ragged && l->ragged->out.own))
 		rc = check_lengths(l);
 	if (unlikely(!rc && comm_failed(l->comm)))
-		rc = comm_fail_error(l->comm, comm_failed(l->comm));
+		rc = blame_told(l, comm_failed(l->comm));
 	if (unlikely(rc))
 		rc = fail_call(l, rc, true);
 	else if (unlikely(l->binding->finish))
