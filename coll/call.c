@@ -105,6 +105,7 @@ fill_job(struct job *j, struct coll_call *c, const struct recent *r)
 	j->chunk = r->chunk / c->align * c->align;
 	if (r->chunk && !j->chunk)
 		j->chunk = c->align;
+	job_prepare(j);
 }
 
 static void
@@ -146,7 +147,7 @@ static inline int
 run_here(struct coll_call *c, const struct recent *r)
 {
 	struct launch *l;
-	int rc = launch_begin(r->inst, c->comm, ++c->comm->n_calls, &c->b, false, &l);
+	int rc = launch_begin(r->inst, c->comm, ++c->comm->n_calls, &c->b, false, false, &l);
 
 	return likely(!rc) ? launch_end(l, exec_run(l)) : rc;
 }
@@ -197,6 +198,18 @@ req_doomed(oriel_req *req)
 {
 	job_watch(&of(req)->job);
 	return 0;
+}
+
+static bool
+req_run(oriel_req *req)
+{
+	return job_run_solo(&of(req)->job);
+}
+
+static void
+req_share(oriel_req *req)
+{
+	tasks_turn(req->ctx);
 }
 
 static void
@@ -261,10 +274,15 @@ req_name(const oriel_req *req, char *text, size_t cap)
 	         (unsigned long long)r->call.comm->id);
 }
 
-static const struct req_ops once_ops = {
-	.ready = req_ready, .doomed = req_doomed, .done = req_done, .name = req_name
-};
+static const struct req_ops once_ops = { .ready = req_ready,
+	                                 .run = req_run,
+	                                 .share = req_share,
+	                                 .doomed = req_doomed,
+	                                 .done = req_done,
+	                                 .name = req_name };
 static const struct req_ops again_ops = { .ready = req_ready,
+	                                  .run = req_run,
+	                                  .share = req_share,
 	                                  .doomed = req_doomed,
 	                                  .done = req_done,
 	                                  .start = req_start,
@@ -304,7 +322,7 @@ coll_req_go(struct coll_req *r, int rc, bool persistent, oriel_req **req)
 	if (rc)
 		goto forget;
 	req_init(&r->req, comm->ctx, persistent ? &again_ops : &once_ops);
-	r->persistent = persistent;
+	r->persistent = r->job.fixed = persistent;
 	*req = &r->req;
 	if (persistent)
 		return 0;

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define STEPS_MAX 256 /* ops of a plan */
+
 int
 plan_state_make(oriel_comm *comm)
 {
@@ -40,8 +42,10 @@ instance_free(struct instance *inst)
 	if (!inst)
 		return;
 	plan_free(inst->plan);
-	for (int k = 0; k < MBOX_CALLS; k++)
+	for (int k = 0; k < MBOX_CALLS; k++) {
 		free(inst->launch[k].chan);
+		free(inst->launch[k].steps[0]);
+	}
 	free(inst);
 }
 
@@ -187,6 +191,48 @@ instance_search(oriel_comm *comm, const struct program *program, const struct sh
 	return 0;
 }
 
+static struct step
+make_step(const struct launch *l, const struct op *op)
+{
+	struct step st = { .src = op->src };
+	struct wire w = { .dst = op->dst, .block = op->i, .last = op->last, .tag = l->tag };
+
+	if (op->kind > OP_WAIT)
+		return st;
+	st.c = l->chan[op->edge];
+	if (op->kind == OP_WAIT)
+		return st;
+	w.len = (uint32_t)(op->n * l->block);
+	w.kind = w.len <= MBOX_LINE_DATA ? WIRE_INLINE : WIRE_SCRATCH;
+	st.len = w.len;
+	st.off = op->j * l->block;
+	st.meta = wire_pack(w);
+	st.plain = !w.len || st.off + st.len <= l->size[op->src];
+	return st;
+}
+
+/* Without them, for want of memory or sense, each op is worked out when it runs. */
+static void
+make_steps(struct launch *l)
+{
+	const struct plan *plan = l->plan;
+	uint32_t n = plan->queue[0].n + plan->queue[1].n;
+	struct step *st;
+
+	free(l->steps[0]);
+	l->steps[0] = l->steps[1] = NULL;
+	if (l->large || l->clipped || l->ragged || l->ctx->knobs.v.delay || n > STEPS_MAX)
+		return;
+	st = calloc(n + 1, sizeof(*st));
+	if (!st)
+		return;
+	l->steps[0] = st;
+	l->steps[1] = st + plan->queue[0].n;
+	for (unsigned k = 0; k < MBOX_QUEUES; k++)
+		for (uint32_t i = 0; i < plan->queue[k].n; i++)
+			l->steps[k][i] = make_step(l, &plan->queue[k].ops[i]);
+}
+
 /* Whatever all ranks know decides here: what may be long, and so whether "ready" is said. */
 int
 launch_shape(struct launch *l, const struct binding *b)
@@ -222,6 +268,8 @@ launch_shape(struct launch *l, const struct binding *b)
 	l->salt = b->salt;
 	l->ragged = b->ragged;
 	l->shaped = true;
+	l->shape = ++l->comm->plan->shapes;
+	make_steps(l);
 	return launch_scratch(l, (unsigned)(l->call % MBOX_CALLS));
 }
 

@@ -38,9 +38,16 @@ struct chan {
 	uint32_t expect;     /* batches of the running call that its plan waits for */
 	uint64_t ready_told; /* the call that the peer was last told to be ready for */
 	bool connected;
-	bool unquiet; /* ucx may still read sources of puts to it */
-	bool heard;   /* something has come in */
-	bool mapped;  /* the peer's buffers were mapped when it last said ready */
+	bool unquiet;  /* ucx may still read sources of puts to it */
+	bool heard;    /* something has come in */
+	bool mapped;   /* the peer's buffers were mapped when it last said ready */
+	struct known { /* the last message, checked: what it does if it comes again */
+		uint64_t meta;
+		uint64_t shape; /* of the launch; 0: nothing is known */
+		size_t off;
+		uint32_t len;
+		uint8_t dst, last;
+	} known;
 	struct box *box;
 	oriel_comm *comm;
 	struct peer *peer;

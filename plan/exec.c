@@ -10,6 +10,7 @@
  */
 #include "plan/local.h"
 #include "plan/message.h"
+#include "plan/short.h"
 
 #define SPIN_ROUNDS 1000 /* looks at the awaited word between looks at everything else */
 #define SPIN_TIMES 16    /* of those, before ctx_wait takes over */
@@ -29,7 +30,7 @@ can_send(struct launch *l, const struct cursor *cur, struct chan *c)
 static inline bool
 has_come(struct launch *l, const struct op *op, struct chan *c)
 {
-	if (c->landed >= op->n)
+	if (c->landed >= op->n || (short_take(l, c) && c->landed >= op->n))
 		return true;
 	return message_came(c) && message_pump(l, c) && c->landed >= op->n;
 }
@@ -124,6 +125,12 @@ comes_soon(struct launch *l, const struct op *op, struct chan *c)
 	return has_come(l, op, c);
 }
 
+static inline const struct step *
+step_of(const struct launch *l, const struct cursor *cur)
+{
+	return &l->steps[cur - l->cur][cur->op - cur->first];
+}
+
 /* Until its end, an op that cannot go, or an error. */
 static inline int
 run_queue(struct launch *l, struct cursor *cur)
@@ -144,6 +151,10 @@ run_queue(struct launch *l, struct cursor *cur)
 		if (op->kind == OP_WAIT) {
 			if (!has_come(l, op, c) && !comes_soon(l, op, c))
 				return l->error;
+			cur->op++;
+			continue;
+		}
+		if (l->steps[0] && short_send(l, step_of(l, cur))) {
 			cur->op++;
 			continue;
 		}
@@ -382,6 +393,18 @@ exec_run(struct launch *l)
 			return finish(l);
 		rc = wait_for_peers(l);
 	}
+}
+
+int
+exec_try(struct launch *l, bool *done)
+{
+	bool live = true;
+	int rc = unlikely(l->owed) ? settle(l) : 0;
+
+	if (likely(!rc))
+		rc = run_queues(l, &live);
+	*done = !live;
+	return live || rc ? rc : finish(l);
 }
 
 /* Looked at in every round of whoever waits, so it is short where nothing is wrong. */

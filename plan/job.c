@@ -127,12 +127,14 @@ start_call(struct plan_state *s, struct job *j)
 	struct piece *p = &j->piece[slot];
 	int rc;
 
-	if (s->running[slot])
+	if (s->running[slot] || load_acquire(&s->busy[slot]))
 		return false;
 	s->running[slot] = j;
-	rc = comm_failed(s->comm) ? comm_fail_error(s->comm, comm_failed(s->comm))
-	                          : launch_begin(j->inst, s->comm, call,
-	                                         bind_piece(j, p, j->started), true, &p->launch);
+	if (comm_failed(s->comm))
+		rc = comm_fail_error(s->comm, comm_failed(s->comm));
+	else
+		rc = launch_begin(j->inst, s->comm, call, bind_piece(j, p, j->started),
+		                  j->fixed && j->n_chunks == 1, true, &p->launch);
 	j->started++;
 	if (rc)
 		end_call(s, slot, rc);
@@ -180,6 +182,105 @@ advance_all(struct task *t)
 	return moved | ended;
 }
 
+/* ---- Solo ---- */
+
+static inline uint64_t
+take_numbers(struct job *j)
+{
+	j->first = j->comm->n_calls + 1;
+	j->comm->n_calls += j->n_chunks;
+	return j->first;
+}
+
+static void
+enlist(struct plan_state *s, struct job *j)
+{
+	*s->jobs_end = j;
+	s->jobs_end = &j->next;
+	if (!s->task.at) {
+		s->task.advance = advance_all;
+		task_add(s->comm->ctx, &s->task);
+	}
+}
+
+void
+job_adopt(oriel_ctx *ctx)
+{
+	struct job *j = load_relaxed(&ctx->solo) ? swap_acquire(&ctx->solo, NULL) : NULL;
+	struct plan_state *s;
+	unsigned slot;
+
+	if (!j)
+		return;
+	s = j->comm->plan;
+	slot = (unsigned)(j->first % MBOX_CALLS);
+	j->launch->patient = true;
+	j->piece[slot].launch = j->launch;
+	j->started = 1;
+	s->running[slot] = j;
+	store_release(&s->busy[slot], false);
+	enlist(s, j);
+}
+
+static void
+end_solo(struct job *j, int rc)
+{
+	spoil(j, launch_end(j->launch, rc));
+	store_release(&j->comm->plan->busy[j->first % MBOX_CALLS], false);
+	store_release(&j->done, 1);
+}
+
+/* True: it has begun, and may have ended. */
+static inline bool
+start_solo(struct job *j)
+{
+	struct plan_state *s = j->comm->plan;
+	oriel_ctx *ctx = j->comm->ctx;
+	bool done;
+	int rc;
+
+	if (j->n_chunks > 1 || load_relaxed(&s->jobs) || load_relaxed(&ctx->solo) ||
+	    load_acquire(&s->busy[(j->comm->n_calls + 1) % MBOX_CALLS]))
+		return false;
+	rc = launch_begin(j->inst, j->comm, take_numbers(j), &j->binding, j->fixed, true,
+	                  &j->launch);
+	if (unlikely(rc)) {
+		spoil(j, rc);
+		store_release(&j->done, 1);
+		return true;
+	}
+	s->busy[j->first % MBOX_CALLS] = true;
+	rc = exec_try(j->launch, &done);
+	if (rc || done) {
+		end_solo(j, rc);
+		return true;
+	}
+	store_release(&ctx->solo, j);
+	task_begun(ctx);
+	return true;
+}
+
+bool
+job_run_solo(struct job *j)
+{
+	struct job *expected = j;
+
+	if (load_relaxed(&j->comm->ctx->solo) != j ||
+	    !cas_acq_rel(&j->comm->ctx->solo, &expected, NULL))
+		return false;
+	j->launch->patient = false;
+	end_solo(j, exec_run(j->launch));
+	return true;
+}
+
+/* ---- Starting ---- */
+
+void
+job_prepare(struct job *j)
+{
+	j->n_chunks = job_chunks(j->vector ? j->binding.bytes : j->binding.block, j->chunk);
+}
+
 void
 job_start(struct job *j)
 {
@@ -189,19 +290,16 @@ job_start(struct job *j)
 	j->next = NULL;
 	j->started = j->ended = 0;
 	j->status = 0;
-	j->n_chunks = job_chunks(j->vector ? j->binding.bytes : j->binding.block, j->chunk);
-	j->first = j->comm->n_calls + 1;
-	j->comm->n_calls += j->n_chunks;
 	store_relaxed(&j->done, 0);
+	if (likely(start_solo(j)))
+		return;
 	pthread_mutex_lock(&ctx->task_lock);
-	*s->jobs_end = j;
-	s->jobs_end = &j->next;
-	if (!s->task.at) {
-		s->task.advance = advance_all;
-		task_add(ctx, &s->task);
-	}
+	job_adopt(ctx);
+	take_numbers(j);
+	enlist(s, j);
 	advance_all(&s->task);
 	pthread_mutex_unlock(&ctx->task_lock);
+	task_begun(ctx);
 }
 
 /* ---- Waiting ---- */
@@ -240,6 +338,7 @@ watch(void *arg)
 int
 job_wait(struct job *j)
 {
+	job_run_solo(j);
 	/* The calls end by themselves: by their timeouts, failures, and if this rank is expelled.
 	 */
 	while (!job_done(j))
@@ -253,8 +352,30 @@ job_result(const struct job *j)
 	return j->status ? fail(j->status, "%s", j->detail) : 0;
 }
 
-bool
-jobs_idle(const oriel_comm *comm)
+int
+plan_run(oriel_comm *comm, const struct program *program, const struct shape *shape,
+         const struct binding *b)
 {
-	return !comm->plan || !load_acquire(&comm->plan->jobs);
+	struct instance *inst;
+	struct launch *l;
+	struct job j;
+	int rc;
+
+	rc = instance_get(comm, program, shape, &inst);
+	if (rc)
+		return launch_fail_unmade(comm, ++comm->n_calls, rc);
+	if (jobs_idle(comm)) {
+		rc = launch_begin(inst, comm, ++comm->n_calls, b, false, false, &l);
+		return rc ? rc : launch_end(l, exec_run(l));
+	}
+	memset(&j, 0, sizeof(j));
+	j.comm = comm;
+	j.inst = inst;
+	j.binding = *b;
+	add_relaxed(&inst->pins, 1);
+	job_prepare(&j);
+	job_start(&j);
+	rc = job_wait(&j);
+	add_relaxed(&inst->pins, (uint32_t)-1);
+	return rc;
 }

@@ -24,8 +24,10 @@ struct job {
 	bool vector;          /* a chunk is a stretch of the vector */
 	size_t align;         /* of its parts */
 	/* job.c's: */
+	bool fixed; /* the binding will never change */
 	struct job *next;
-	uint64_t first; /* call */
+	struct launch *launch; /* of its only call, while it is solo */
+	uint64_t first;        /* call */
 	uint32_t n_chunks, started, ended;
 	struct piece { /* of the chunk that runs in the slot */
 		struct binding binding;
@@ -37,8 +39,19 @@ struct job {
 	char detail[512]; /* of status, whole */
 };
 
+/*
+ * The last job of a context that began is "solo" (ctx->solo) until somebody takes
+ * it: the thread that waits for it runs it itself; anyone else who looks for
+ * work makes it a task. So a call that is started and waited for at once costs no
+ * more than one that blocks.
+ */
+/* Under ctx->task_lock: the solo job becomes one of its communicator's list. */
+void job_adopt(oriel_ctx *ctx);
+
 /* The number of calls that a job of so many bytes a rank is; the same on all ranks. */
 uint32_t job_chunks(size_t bytes, size_t chunk);
+/* After the caller's part is filled in. */
+void job_prepare(struct job *j);
 /* Takes the next call numbers and begins; between comm_call_begin and comm_call_end. Errors show
  * in the job. */
 void job_start(struct job *j);
@@ -49,11 +62,19 @@ job_done(const struct job *j)
 }
 /* Makes progress until it is done; its result. */
 int job_wait(struct job *j);
+/* If it is solo: runs it on this thread to its end. True: it is done. */
+bool job_run_solo(struct job *j);
 /* The result of a job that is done, with its detail. */
 int job_result(const struct job *j);
 /* Its peers are watched; for waits. */
 void job_watch(struct job *j);
-/* Nothing runs on the communicator. */
-bool jobs_idle(const oriel_comm *comm);
+/* Nothing runs on the communicator, and the slot of its next call is free. */
+static inline bool
+jobs_idle(const oriel_comm *comm)
+{
+	const struct plan_state *s = comm->plan;
+
+	return !load_relaxed(&s->jobs) && !load_relaxed(&s->busy[(comm->n_calls + 1) % MBOX_CALLS]);
+}
 
 #endif

@@ -151,7 +151,7 @@ launch_fail_unmade(oriel_comm *comm, uint64_t call, int rc)
 
 int
 launch_begin(struct instance *inst, oriel_comm *comm, uint64_t call, const struct binding *b,
-             bool patient, struct launch **out)
+             bool fixed, bool patient, struct launch **out)
 {
 	struct launch *l = &inst->launch[call % MBOX_CALLS];
 	int rc = 0;
@@ -162,11 +162,12 @@ launch_begin(struct instance *inst, oriel_comm *comm, uint64_t call, const struc
 		return launch_fail_unmade(comm, call, rc);
 	l->call = call;
 	l->culprit = -1;
-	if (unlikely(!has_shape(l, b))) {
+	if (unlikely(l->fixed != b && !has_shape(l, b))) {
 		rc = launch_shape(l, b);
 		if (rc)
 			return fail_call(l, rc, false);
 	}
+	l->fixed = fixed ? b : NULL;
 	start(l, b, patient);
 	rc = unlikely(l->mortal) ? launch_die(l) : 0;
 	if (unlikely(rc))
@@ -199,22 +200,4 @@ launch_end(struct launch *l, int rc)
 		local_finish(l);
 	record_end(l, rc);
 	return rc;
-}
-
-int
-plan_run(oriel_comm *comm, const struct program *program, const struct shape *shape,
-         const struct binding *b)
-{
-	struct instance *inst;
-	struct launch *l;
-	uint64_t call = ++comm->n_calls;
-	int rc;
-
-	rc = instance_get(comm, program, shape, &inst);
-	if (unlikely(rc))
-		return launch_fail_unmade(comm, call, rc);
-	rc = launch_begin(inst, comm, call, b, false, &l);
-	if (unlikely(rc))
-		return rc;
-	return launch_end(l, exec_run(l));
 }

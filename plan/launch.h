@@ -21,6 +21,19 @@ struct cursor { /* of a queue */
 	uint32_t block; /* ragged: blocks of the op that are through */
 };
 
+/*
+ * A message op of a call whose messages are all short and whose blocks lie one
+ * behind the other, worked out once: plan/short.h.
+ */
+struct step {
+	struct chan *c;
+	uint64_t meta;
+	size_t off; /* in src */
+	uint32_t len;
+	uint8_t src;
+	bool plain; /* all of the above holds; else the op is worked out anew */
+};
+
 /* One call. It lives in its plan's instance, so that what does not change from call to call stays
  * filled in. */
 struct launch {
@@ -33,8 +46,10 @@ struct launch {
 	bool mortal; /* ORIEL_DIE is set */
 	/* Of the sizes, too: */
 	bool shaped;
-	bool large;   /* some put may be placed, so all say when they are ready */
-	bool clipped; /* IN or OUT ends before its last block does */
+	struct step *steps[MBOX_QUEUES]; /* NULL: there are none */
+	uint64_t shape; /* no other launch of the communicator ever has this number */
+	bool large;     /* some put may be placed, so all say when they are ready */
+	bool clipped;   /* IN or OUT ends before its last block does */
 	uint16_t tag;
 	uint32_t salt;
 	uint64_t hash;
@@ -46,13 +61,14 @@ struct launch {
 	char *base[MBOX_BUFS];
 	const struct binding *binding;
 	const struct ragged *ragged;
-	uint64_t deadline; /* 0: nothing has blocked yet */
-	int error;         /* found where none can be returned */
-	int culprit;       /* world rank, -1: this rank */
-	bool patient;      /* nobody waits for this call alone: look, do not spin */
-	bool owed;         /* credits or ready words are to be told */
-	bool timed;        /* worth a look at the fine clock */
-	bool unquiet;      /* some channel has puts under way */
+	uint64_t deadline;           /* 0: nothing has blocked yet */
+	int error;                   /* found where none can be returned */
+	int culprit;                 /* world rank, -1: this rank */
+	const struct binding *fixed; /* has the sizes above, and never changes */
+	bool patient;                /* nobody waits for this call alone: look, do not spin */
+	bool owed;                   /* credits or ready words are to be told */
+	bool timed;                  /* worth a look at the fine clock */
+	bool unquiet;                /* some channel has puts under way */
 	struct recorder_call *rec;
 	struct cursor cur[MBOX_QUEUES];
 };
@@ -80,7 +96,9 @@ struct plan_state {
 	} scratch[MBOX_CALLS];        /* TMP of the calls under way */
 	struct job *jobs, **jobs_end; /* plan/job.h, in the order of their calls */
 	struct job *running[MBOX_CALLS];
-	struct task task; /* in the context's list while there are jobs */
+	bool busy[MBOX_CALLS]; /* slots of calls that run outside the list of jobs */
+	uint64_t shapes;       /* numbers given to launches' shapes */
+	struct task task;      /* in the context's list while there are jobs */
 	oriel_comm *comm;
 	void *recent; /* coll/: what the last calls chose */
 	int node;     /* coll/shape.c; -1: not looked up yet */
@@ -137,7 +155,7 @@ instance_get(oriel_comm *comm, const struct program *program, const struct shape
  * run, and ended with the executor's result; end returns the call's.
  */
 int launch_begin(struct instance *inst, oriel_comm *comm, uint64_t call, const struct binding *b,
-                 bool patient, struct launch **out);
+                 bool fixed, bool patient, struct launch **out);
 int launch_end(struct launch *l, int rc);
 /* A call whose plan could not even be made here has failed. */
 int launch_fail_unmade(oriel_comm *comm, uint64_t call, int rc);
@@ -150,6 +168,8 @@ int launch_die(struct launch *l);
 int exec_run(struct launch *l);
 /* Runs what can run now. *done: all has. */
 int exec_advance(struct launch *l, bool *done);
+/* The same, without a look at anything but what its queues need. */
+int exec_try(struct launch *l, bool *done);
 /* The peers that it waits for are watched. */
 void exec_watch(struct launch *l);
 

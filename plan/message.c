@@ -35,6 +35,18 @@ lay_ragged(struct launch *l, struct chan *c, struct wire w, const char *data)
 	return true;
 }
 
+/* For plan/short.h. */
+static inline void
+learn(const struct launch *l, struct chan *c, struct wire w, size_t off)
+{
+	c->known = (struct known){ .meta = wire_pack(w),
+		                   .shape = l->shape,
+		                   .off = off,
+		                   .len = w.len,
+		                   .dst = w.dst,
+		                   .last = w.last };
+}
+
 static bool
 lay_down(struct launch *l, struct chan *c, struct wire w, const char *data)
 {
@@ -46,6 +58,8 @@ lay_down(struct launch *l, struct chan *c, struct wire w, const char *data)
 		return false;
 	lay(l, w.dst, off, data, w.len);
 	c->more = wrapped(off + w.len, l->size[w.dst]);
+	if (!w.more && w.len <= l->size[w.dst] - off)
+		learn(l, c, w, off);
 	return true;
 }
 
@@ -61,6 +75,8 @@ apply(struct launch *l, struct chan *c, const struct mbox *in)
 		l->error = blame_message(l, c, load_relaxed(&line->seq), "is in another call");
 		return false;
 	}
+	if (!w.len && w.kind != WIRE_PLACED)
+		learn(l, c, w, 0);
 	if (w.len &&
 	    unlikely(!lay_down(l, c, w, w.kind == WIRE_INLINE ? line->data : in->scratch[slot]))) {
 		l->error = blame_message(l, c, load_relaxed(&line->seq),
@@ -84,6 +100,15 @@ other_call(struct launch *l, struct chan *c, uint64_t seq)
 	return false;
 }
 
+void
+message_credit(struct launch *l, struct chan *c)
+{
+	if (likely(c->out))
+		chan_credit(c);
+	else
+		l->owed = true;
+}
+
 bool
 message_pump(struct launch *l, struct chan *c)
 {
@@ -100,12 +125,8 @@ message_pump(struct launch *l, struct chan *c)
 		c->seen++;
 		c->heard = true;
 		count_up(&c->rec->seen);
-		if (owes_credit(c)) {
-			if (likely(c->out))
-				chan_credit(c);
-			else
-				l->owed = true;
-		}
+		if (owes_credit(c))
+			message_credit(l, c);
 		if (c->landed == c->expect)
 			return true; /* What may lie behind it is another call's. */
 	}

@@ -31,6 +31,9 @@ int message_send_ragged(struct launch *l, struct chan *c, struct cursor *cur);
  */
 int message_check_length(struct launch *l, struct chan *c);
 
+/* Tells the peer how much was taken in, now or when it can be told. */
+void message_credit(struct launch *l, struct chan *c);
+
 /* A message that was not taken in yet is there, of whatever call. */
 static inline bool
 message_came(const struct chan *c)

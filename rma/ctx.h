@@ -107,6 +107,9 @@ struct oriel_ctx {
 	pthread_mutex_t task_lock; /* 0 */
 	struct task *tasks;        /* rma/task.h */
 	uint32_t n_tasks;
+	struct job *solo; /* plan/job.h: under way, and nobody's task yet */
+	uint64_t begun;   /* grows with jobs */
+	bool helper_naps; /* the helper looks for tasks at least every millisecond */
 
 	struct peer *failed_peers; /* chained by next_failed, newest first */
 	struct recorder *rec_out;

@@ -23,12 +23,14 @@
 
 #define TICK_MAX_NS 1000000000u
 #define TICK_MIN_NS 10000000u
+#define NAPPING_NS 100000000u /* after the last job that was seen to begin */
 #define NAP_MS 1 /* while callers poll: the longest that progress can pause when they stop */
 
 struct helper {
 	oriel_ctx *ctx;
 	uint64_t tick_ns, next_tick, last_tick;
-	struct pollfd *fds; /* the pipe, UCX, then one pidfd for each rank of the node */
+	uint64_t begun, nap_until; /* jobs seen, and so how long to look for more of them often */
+	struct pollfd *fds;        /* the pipe, UCX, then one pidfd for each rank of the node */
 	int n_fds;
 };
 
@@ -164,8 +166,12 @@ drain_pipe(oriel_ctx *ctx)
 }
 
 static bool
-anything_waits(oriel_ctx *ctx)
+anything_waits(const struct helper *h)
 {
+	const oriel_ctx *ctx = h->ctx;
+
+	if (load_relaxed(&ctx->begun) != h->begun || load_relaxed(&ctx->n_tasks))
+		return true;
 	for (int w = 0; w < (ctx->boot.n_local + 63) / 64; w++)
 		if (load_relaxed(&ctx->ctl->doorbell[w]))
 			return true;
@@ -189,10 +195,14 @@ sleep_armed(struct helper *h, uint64_t now)
 {
 	oriel_ctx *ctx = h->ctx;
 	int ms = now < h->next_tick ? (int)((h->next_tick - now) / 1000000) + 1 : 0;
+	bool naps = now < h->nap_until;
 
+	if (naps && ms > NAP_MS)
+		ms = NAP_MS;
+	store_relaxed(&ctx->helper_naps, naps);
 	doorbell_sleep_begin(&ctx->ctl->helper_asleep);
 	h->fds[FD_UCX].fd = ctx->ucx ? arm_ucx(ctx) : -1;
-	if (!anything_waits(ctx) && (!ctx->ucx || h->fds[FD_UCX].fd >= 0))
+	if (!anything_waits(h) && (!ctx->ucx || h->fds[FD_UCX].fd >= 0))
 		poll(h->fds, (nfds_t)h->n_fds, ms);
 	doorbell_sleep_end(&ctx->ctl->helper_asleep);
 	if (h->fds[FD_PIPE].revents)
@@ -212,7 +222,7 @@ sleep_lightly(oriel_ctx *ctx)
 {
 	uint32_t seen = wake_prepare(&ctx->ctl->wake);
 
-	if (!anything_waits(ctx) && !tasks_turn(ctx))
+	if (!load_relaxed(&ctx->stop) && !ctx_progress(ctx) && !tasks_turn(ctx))
 		wake_sleep(&ctx->ctl->wake, seen, NAP_MS * UINT64_C(1000000));
 }
 
@@ -228,6 +238,10 @@ helper_main(void *arg)
 
 		if (now >= h->next_tick)
 			tick(h, now);
+		if (load_relaxed(&ctx->begun) != h->begun) {
+			h->begun = load_relaxed(&ctx->begun);
+			h->nap_until = now + NAPPING_NS;
+		}
 		if (epoch != polled) {
 			polled = epoch;
 			poll(h->fds, 1, NAP_MS);

@@ -4,13 +4,15 @@
 
 #include <stdio.h>
 
-static int
+static inline int
 req_enter(oriel_req **req)
 {
 	if (!req)
 		return fail(ORIEL_EINVAL, "req is NULL");
 	if (*req && (*req)->magic != REQ_MAGIC)
 		return fail(ORIEL_EHANDLE, "%p is not a live request", (void *)*req);
+	if (likely(*req && load_relaxed((*req)->ctx->alive) && !(*req)->ctx->expelled))
+		return 0;
 	return *req ? ctx_enter((*req)->ctx) : 0;
 }
 
@@ -22,10 +24,12 @@ is_ready(const oriel_req *req)
 
 /* The same after some progress, if that is needed. */
 static bool
-is_ready_now(const oriel_req *req)
+is_ready_now(oriel_req *req)
 {
 	if (is_ready(req))
 		return true;
+	if (req->ops->share)
+		req->ops->share(req);
 	ctx_progress(req->ctx);
 	tasks_turn(req->ctx);
 	return is_ready(req);
@@ -57,8 +61,10 @@ wait_for(oriel_req *req, uint64_t deadline)
 	char name[160];
 	int rc;
 
-	if (is_ready(req))
+	if (is_ready(req) || (deadline == ORIEL_FOREVER && req->ops->run && req->ops->run(req)))
 		return 0;
+	if (req->ops->share)
+		req->ops->share(req);
 	rc = wait_doomed(req);
 	if (!rc)
 		rc = ctx_wait(req->ctx, wait_ready, wait_doomed, req, deadline);
@@ -88,7 +94,7 @@ oriel_req_wait(oriel_req **req, uint64_t timeout_ns)
 
 	if (rc || !*req)
 		return rc;
-	rc = wait_for(*req, deadline_after(timeout_ns));
+	rc = wait_for(*req, timeout_ns == ORIEL_FOREVER ? timeout_ns : deadline_after(timeout_ns));
 	return rc ? rc : (*req)->ops->done(req);
 }
 
@@ -167,16 +173,15 @@ oriel_start(oriel_req *req)
 	char name[160];
 	int rc = req_enter(&req);
 
-	if (rc)
+	if (unlikely(rc))
 		return rc;
-	if (!req)
+	if (unlikely(!req))
 		return fail(ORIEL_EHANDLE, "req is NULL");
+	if (likely(req->ops->start && is_ready(req)))
+		return req->ops->start(req);
 	req->ops->name(req, name, sizeof(name));
-	if (!req->ops->start)
-		return fail(ORIEL_EINVAL, "the %s is not persistent", name);
-	if (!is_ready(req))
-		return fail(ORIEL_EBUSY, "the %s is running", name);
-	return req->ops->start(req);
+	return req->ops->start ? fail(ORIEL_EBUSY, "the %s is running", name)
+	                       : fail(ORIEL_EINVAL, "the %s is not persistent", name);
 }
 
 int

@@ -25,6 +25,11 @@ struct req_ops {
 	 * wait's, or it completes the request itself. May be NULL.
 	 */
 	int (*doomed)(oriel_req *req);
+	/* A wait without a limit begins: this thread runs it to its end if it can do so at once.
+	 * True: it is ready. May be NULL. */
+	bool (*run)(oriel_req *req);
+	/* From now on whoever makes progress takes care of it. May be NULL. */
+	void (*share)(oriel_req *req);
 	/* It is ready: its result, with the detail. Frees it and sets *req to NULL unless it is
 	 * persistent. */
 	int (*done)(oriel_req **req);

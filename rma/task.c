@@ -1,5 +1,9 @@
 #include "rma/task.h"
 
+#include "plan/job.h"
+
+#include <unistd.h>
+
 void
 task_add(oriel_ctx *ctx, struct task *t)
 {
@@ -25,6 +29,13 @@ task_remove(oriel_ctx *ctx, struct task *t)
 	store_relaxed(&ctx->n_tasks, ctx->n_tasks - 1);
 }
 
+void
+task_begun_slow(oriel_ctx *ctx)
+{
+	if (ctx->helper_on && write(ctx->wake_pipe[1], "", 1) < 0)
+		return; /* The pipe is full: it will be woken. */
+}
+
 bool
 tasks_turn_slow(oriel_ctx *ctx)
 {
@@ -33,6 +44,7 @@ tasks_turn_slow(oriel_ctx *ctx)
 
 	if (pthread_mutex_trylock(&ctx->task_lock))
 		return false;
+	job_adopt(ctx);
 	for (t = ctx->tasks; t; t = next) {
 		next = t->next;
 		moved |= t->advance(t);

@@ -23,12 +23,24 @@ struct task {
 void task_add(oriel_ctx *ctx, struct task *t);
 void task_remove(oriel_ctx *ctx, struct task *t);
 
+/* The helper thread is to look after what has just begun, if it may not do so soon by itself. */
+void task_begun_slow(oriel_ctx *ctx);
+static inline void
+task_begun(oriel_ctx *ctx)
+{
+	store_relaxed(&ctx->begun, load_relaxed(&ctx->begun) + 1);
+	fence_compiler();
+	if (unlikely(!load_relaxed(&ctx->helper_naps)))
+		task_begun_slow(ctx);
+}
+
 bool tasks_turn_slow(oriel_ctx *ctx);
 /* Advances all tasks, unless another thread is at it. True if anything moved. */
 static inline bool
 tasks_turn(oriel_ctx *ctx)
 {
-	return unlikely(load_relaxed(&ctx->n_tasks)) && tasks_turn_slow(ctx);
+	return unlikely(load_relaxed(&ctx->n_tasks) || load_relaxed(&ctx->solo)) &&
+	       tasks_turn_slow(ctx);
 }
 
 #endif
