@@ -84,9 +84,8 @@ blame_wait(struct launch *l, const struct cursor *cur, int code, const char *wha
 }
 
 int
-blame_told(struct launch *l, uint64_t word)
+blame_stand(struct launch *l, int rc)
 {
-	int rc = comm_fail_error(l->comm, word);
 	char call[160], cause[200];
 
 	for (unsigned k = 0; k < l->n_queues; k++)

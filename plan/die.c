@@ -2,10 +2,10 @@
  * die.c - a rank that ends itself in the middle of a call, for tests.
  *
  * ORIEL_DIE=RANK:PROGRAM:CALL:STEP[:SIGNAL]: in its CALL-th call (from 1) of a
- * program, such as allgather/ring, that world rank runs STEP ops and then sends
- * itself SIGNAL (9). Steps are counted through all queues, the first one first.
- * The op that does it is put into a copy of the plan's queue, so the executor
- * knows nothing of it.
+ * program, such as allgather/ring, that world rank runs STEP ops, or all if it
+ * has fewer, and then sends itself SIGNAL (9). Steps are counted through all queues, the first one
+ * first. The op that does it is put into a copy of the plan's queue, so the executor knows nothing
+ * of it.
  */
 #include "plan/launch.h"
 
@@ -73,6 +73,7 @@ launch_die(struct launch *l)
 		return 0;
 	for (unsigned k = 0; k < l->n_queues; k++)
 		all += (unsigned)(l->cur[k].end - l->cur[k].first);
+	d.step = d.step < all ? d.step : all;
 	log_at(LOG_INFO, "rank %d sends itself signal %d after %u of %u ops of %s", d.rank, d.sig,
 	       d.step, all, d.program);
 	for (unsigned k = 0; k < l->n_queues; k++) {

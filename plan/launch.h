@@ -182,8 +182,13 @@ launch_chan(const struct launch *l, const struct op *op)
 
 /* plan/blame.c: errors that say who waits for whom, and what was expected and seen. */
 int blame_wait(struct launch *l, const struct cursor *cur, int code, const char *what);
-/* The communicator's failure word: what it says, and where this rank stood. */
-int blame_told(struct launch *l, uint64_t word);
+/* An error with a detail of its own: where this rank stood. */
+int blame_stand(struct launch *l, int rc);
+static inline int
+blame_told(struct launch *l, uint64_t word)
+{
+	return blame_stand(l, comm_fail_error(l->comm, word));
+}
 int blame_message(struct launch *l, const struct chan *c, uint64_t seq, const char *what);
 int blame_ready(struct launch *l, const struct chan *c);
 int blame_length(struct launch *l, const struct chan *c, size_t sent, size_t expected);
