@@ -57,7 +57,10 @@ enum knob_kind { KNOB_INT, KNOB_SIZE, KNOB_TIME, KNOB_BOOL, KNOB_TEXT };
 	  "UCX_TLS for Oriel's own UCX context; empty: what UCX chooses")                          \
 	X(delay, KNOB_TIME, "ORIEL_DELAY", "0",                                                    \
 	  "for tests: random delays of up to so long between data, signal and wake-up")            \
-	X(seed, KNOB_INT, "ORIEL_SEED", "1", "for tests: seed of the injected delays")
+	X(seed, KNOB_INT, "ORIEL_SEED", "1", "for tests: seed of the injected delays")             \
+	X(die, KNOB_TEXT, "ORIEL_DIE", "",                                                         \
+	  "for tests: RANK:PROGRAM:CALL:STEP[:SIGNAL]; that rank sends itself SIGNAL (9) after "   \
+	  "STEP ops of its CALL-th call of the program, such as allgather/ring")
 
 struct knobs {
 	struct {

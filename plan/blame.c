@@ -84,6 +84,19 @@ blame_wait(struct launch *l, const struct cursor *cur, int code, const char *wha
 }
 
 int
+blame_stand(struct launch *l, int rc)
+{
+	char call[160], cause[200];
+
+	for (unsigned k = 0; k < l->n_queues; k++)
+		if (l->cur[k].op < l->cur[k].end)
+			return blame_wait(l, &l->cur[k], rc, oriel_detail());
+	snprintf(cause, sizeof(cause), "%s", oriel_detail());
+	name_call(l, call, sizeof(call));
+	return fail(rc, "%s: all ops are through: %s", call, cause);
+}
+
+int
 blame_message(struct launch *l, const struct chan *c, uint64_t seq, const char *what)
 {
 	struct wire w = wire_unpack(load_relaxed(&c->in->line[c->seen % MBOX_SLOTS].meta));

@@ -121,10 +121,8 @@ instance_connect(oriel_comm *comm, struct instance *inst, struct launch *l)
 	l->ctx = comm->ctx;
 	l->plan = plan;
 	l->n_queues = plan->program->n_queues;
-	for (unsigned k = 0; k < l->n_queues; k++) {
-		l->cur[k].first = plan->queue[k].ops;
-		l->cur[k].end = plan->queue[k].ops + plan->queue[k].n;
-	}
+	launch_queues(l);
+	l->mortal = comm->ctx->knobs.s.die[0] != '\0';
 	l->chan = chan;
 	l->scratch = &comm->plan->scratch[slot];
 	return 0;
@@ -230,7 +228,8 @@ make_steps(struct launch *l)
 	l->steps[0] = l->steps[1] = NULL;
 	l->openings = NULL;
 	l->quick = NULL;
-	if (l->large || l->clipped || l->ragged || l->ctx->knobs.v.delay || n > STEPS_MAX)
+	if (l->large || l->clipped || l->ragged || l->ctx->knobs.v.delay || l->mortal ||
+	    n > STEPS_MAX)
 		return;
 	st = calloc(n + 1, sizeof(*st));
 	l->openings = calloc(plan->n_edges + 1, sizeof(*l->openings));

@@ -56,6 +56,17 @@ found_at(struct launch *l, const struct chan *c, int rc)
 	return rc;
 }
 
+/* The same of op, which cur may have left: says where this rank stands. */
+static int
+found_in(struct launch *l, const struct cursor *cur, const struct op *op, int rc)
+{
+	struct cursor at = *cur;
+
+	at.op = op;
+	rc = found_at(l, launch_chan(l, op), rc);
+	return rc == ORIEL_EPEER ? blame_wait(l, &at, rc, oriel_detail()) : rc;
+}
+
 /* ---- What ops do ---- */
 
 static int
@@ -70,7 +81,7 @@ flush_sources(struct launch *l)
 		rc = found_at(l, l->chan[e], chan_quiet(l->chan[e], l->deadline));
 		first = first ? first : rc;
 	}
-	return first;
+	return first == ORIEL_EPEER ? blame_stand(l, first) : first;
 }
 
 /* cur moves on when the op is through. */
@@ -162,7 +173,7 @@ run_queue(struct launch *l, struct cursor *cur)
 			return l->error;
 		rc = run_send(l, cur, c);
 		if (unlikely(rc))
-			return found_at(l, c, rc);
+			return found_in(l, cur, op, rc);
 	}
 	return 0;
 }
@@ -224,7 +235,7 @@ settle(struct launch *l)
 	l->owed = false;
 	for (uint32_t e = 0; e < l->plan->n_edges && !rc; e++)
 		rc = found_at(l, l->chan[e], settle_with(l, l->chan[e]));
-	return rc;
+	return rc == ORIEL_EPEER ? blame_stand(l, rc) : rc;
 }
 
 /* ---- Waiting ---- */
@@ -262,7 +273,7 @@ doomed(void *arg)
 	uint64_t word = comm_failed(l->comm);
 
 	if (word)
-		return comm_fail_error(l->comm, word);
+		return blame_told(l, word);
 	for (unsigned k = 0; k < l->n_queues; k++) {
 		const struct cursor *cur = &l->cur[k];
 		struct chan *c = cur->op < cur->end ? launch_chan(l, cur->op) : NULL;

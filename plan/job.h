@@ -36,7 +36,7 @@ struct job {
 	} piece[MBOX_CALLS];
 	int status;
 	uint32_t done;
-	char detail[256]; /* of status */
+	char detail[512]; /* of status, whole */
 };
 
 /*

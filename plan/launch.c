@@ -34,6 +34,8 @@ start(struct launch *l, const struct binding *b, bool patient)
 	l->patient = patient;
 	l->owed = l->timed = l->large;
 	l->unquiet = false;
+	if (unlikely(l->mortal))
+		launch_queues(l);
 	for (unsigned k = 0; k < l->n_queues; k++) {
 		l->cur[k].op = l->cur[k].first;
 		l->cur[k].moved = 0;
@@ -86,7 +88,7 @@ fail_call(struct launch *l, int rc, bool begun)
 	if (begun)
 		take_back(l);
 	if (!before && stands != word && rc != ORIEL_EMISMATCH)
-		return comm_fail_error(l->comm, stands);
+		return begun ? blame_told(l, stands) : comm_fail_error(l->comm, stands);
 	return fail(rc, "%s", detail);
 }
 
@@ -119,11 +121,15 @@ launch_begin(struct instance *inst, oriel_comm *comm, uint64_t call, const struc
 	l->fixed = fixed ? b : NULL;
 	l->quick = NULL;
 	if (unlikely(fixed)) {
-		l->quick = l->steps[0] && l->n_queues == 1 && !b->finish ? b : NULL;
+		if (l->steps[0] && l->n_queues == 1 && !b->finish && !l->mortal)
+			l->quick = b;
 		l->own_to = (char *)b->buf[OUT] + b->own_out * l->block;
 		l->own_from = (char *)b->buf[IN] + b->own_in * l->block;
 	}
 	start(l, b, patient);
+	rc = unlikely(l->mortal) ? launch_die(l) : 0;
+	if (unlikely(rc))
+		return fail_call(l, rc, true);
 	record_begin(l, l->timed);
 	*out = l;
 	return 0;
@@ -145,7 +151,7 @@ launch_end(struct launch *l, int rc)
 	if (unlikely(!rc && l->ragged && l->ragged->out.own))
 		rc = check_lengths(l);
 	if (unlikely(!rc && comm_failed(l->comm)))
-		rc = comm_fail_error(l->comm, comm_failed(l->comm));
+		rc = blame_told(l, comm_failed(l->comm));
 	if (unlikely(rc))
 		rc = fail_call(l, rc, true);
 	else if (unlikely(l->binding->finish))

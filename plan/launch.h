@@ -49,6 +49,7 @@ struct launch {
 	const struct plan *plan;
 	struct chan **chan; /* by edge; NULL: never used yet */
 	unsigned n_queues;
+	bool mortal; /* ORIEL_DIE is set */
 	/* Of the sizes, too: */
 	bool shaped;
 	struct step *steps[MBOX_QUEUES]; /* NULL: there are none */
@@ -178,6 +179,18 @@ int launch_end(struct launch *l, int rc);
 /* A call whose plan could not even be made here has failed. */
 int launch_fail_unmade(oriel_comm *comm, uint64_t call, int rc);
 
+static inline void
+launch_queues(struct launch *l)
+{
+	for (unsigned k = 0; k < l->n_queues; k++) {
+		l->cur[k].first = l->plan->queue[k].ops;
+		l->cur[k].end = l->cur[k].first + l->plan->queue[k].n;
+	}
+}
+
+/* plan/die.c: has this rank die in the call that has been started, if ORIEL_DIE says so. */
+int launch_die(struct launch *l);
+
 /* plan/exec.c: runs the ops of all queues until the end. launch->culprit is set where it is known.
  */
 int exec_run(struct launch *l);
@@ -197,6 +210,13 @@ launch_chan(const struct launch *l, const struct op *op)
 
 /* plan/blame.c: errors that say who waits for whom, and what was expected and seen. */
 int blame_wait(struct launch *l, const struct cursor *cur, int code, const char *what);
+/* An error with a detail of its own: where this rank stood. */
+int blame_stand(struct launch *l, int rc);
+static inline int
+blame_told(struct launch *l, uint64_t word)
+{
+	return blame_stand(l, comm_fail_error(l->comm, word));
+}
 int blame_message(struct launch *l, const struct chan *c, uint64_t seq, const char *what);
 int blame_ready(struct launch *l, const struct chan *c);
 int blame_length(struct launch *l, const struct chan *c, size_t sent, size_t expected);

@@ -496,6 +496,7 @@ ctx_destroy(oriel_ctx *ctx)
 	pthread_mutex_destroy(&ctx->task_lock);
 	pthread_mutex_destroy(&ctx->progress);
 	pthread_mutex_destroy(&ctx->peers_lock);
+	free(ctx->deadly_ops);
 	ctx->magic = 0;
 	free(ctx);
 }

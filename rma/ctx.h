@@ -114,6 +114,9 @@ struct oriel_ctx {
 	struct peer *failed_peers; /* chained by next_failed, newest first */
 	struct recorder *rec_out;
 	uint64_t delay_rng; /* injected delays */
+	/* plan/die.c */
+	void *deadly_ops;
+	unsigned deadly_calls;
 };
 
 /* EHANDLE, EFORK or EEXPELLED; for the slow entry points. */
