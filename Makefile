@@ -19,6 +19,7 @@ $(foreach t,unit ranks model soak san fault,$(eval DEPS_check-$t := build check)
 DEPS_check-launch := build check launch
 DEPS_check-ucx-new := build check ucx-new
 DEPS_bench := build bench
+DEPS_bench-mpi := build bench
 DEPS_doc := build docs
 DEPS_lint := build lint
 DEPS_tidy := build lint
@@ -152,7 +153,7 @@ $(filter %-mpich,$(bench_mpi_bin)): $B/%-mpich: %.c $B/flags
 -include $(wildcard $(foreach d,$(MODULES) sim tools examples doc bench */common bench/mpi bench/ucx test/*,$B/$d/*.d))
 
 # ---- running ----
-.PHONY: demo deps bench check check-unit check-ranks check-model check-launch check-ucx-new check-san check-soak check-fault tests
+.PHONY: demo deps bench bench-mpi check check-unit check-ranks check-model check-launch check-ucx-new check-san check-soak check-fault tests
 deps:
 	@echo "everything is installed"
 
@@ -203,6 +204,8 @@ bench: all $(bench_bin) $(bench_ucx_bin) $(bench_mpi_bin)
 	@mkdir -p $B/bench
 	bench/run --build $B
 	@test -s $B/bench/host.json
+bench-mpi: all $(bench_bin) $(bench_mpi_bin)
+	bench/run-mpi --build $B $(BENCH_FLAGS)
 
 # ---- looking after the source ----
 .PHONY: loc fmt tidy lint lint-fmt lint-rules cppcheck hdr-check knobs doc
