@@ -116,6 +116,7 @@ train_step(struct training *t, struct net *net, const size_t *order, size_t n, b
 	       end = alone ? n : example_first(n, example.rank + 1);
 	struct verdict v;
 
+	t->steps += !alone;
 	net_load(net, &t->data, order + first, end - first);
 	net_forward(net);
 	v = net_judge(net);
@@ -167,7 +168,7 @@ test_accuracy(struct training *t, struct net *net)
 static void
 train(struct training *t, struct net *net)
 {
-	size_t *order = example_alloc(t->n_train, sizeof(*order)), batch = t->opt.batch;
+	size_t *order = example_alloc(t->n_train, sizeof(*order));
 	double n = (double)t->n_train;
 
 	for (size_t e = 0; e < t->opt.epochs; e++) {
@@ -175,7 +176,6 @@ train(struct training *t, struct net *net)
 		struct verdict v = train_epoch(t, net, order, e, false);
 
 		t->took_s += now_s() - start;
-		t->steps += (t->n_train + batch - 1) / batch;
 		sums[0] = v.loss / n;
 		sums[1] = v.right / n;
 		CHECK(oriel_allreduce(example.world, sums, sums, 2, ORIEL_DOUBLE, ORIEL_SUM));

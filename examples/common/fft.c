@@ -90,7 +90,8 @@ transform(const struct fft *f, size_t n, const unsigned char *prime, const doubl
 	double complex part[FFT_MAX_PRIME];
 
 	if (m == 1) {
-		for (size_t j = 0; j < p; j++)
+		part[0] = in[0];
+		for (size_t j = 1; j < p; j++)
 			part[j] = in[j * stride];
 		combine(f, p, part, stride, out, 1);
 		return;

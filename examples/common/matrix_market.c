@@ -195,7 +195,7 @@ sort_entries(struct text *t, struct raws *r, struct coordinates *m)
 int
 matrix_market_read(const char *path, struct coordinates *m, char *error, size_t cap)
 {
-	struct header h;
+	struct header h = { 0 };
 	struct raws r = { 0 };
 	struct text t;
 	int err = text_open(&t, path);
