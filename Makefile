@@ -61,7 +61,7 @@ RPATH = -Wl,-rpath,'$$ORIGIN/..:$$ORIGIN/$(shell realpath -m --relative-to='$(bi
 # ---- sources: every file of a folder, less what needs something that is not there ----
 absent := $(if $(HAVE_UCX),,rma/ucx% test/rma/ucx% bench/ucx/%) \
 	$(if $(HAVE_PMIX),,pmix-boot/pmix% test/pmix-boot/pmix%) \
-	$(if $(HAVE_PMIX_SERVER),,tools/orielrun% test/tools/orielrun%) $(if $(HAVE_JSON),,test/examples/%) $(if $(HAVE_BLAS),$(if $(HAVE_JSON),,examples/tp_mlp%),examples/tp_mlp%)
+	$(if $(HAVE_PMIX_SERVER),,tools/orielrun% test/tools/orielrun%) $(if $(HAVE_JSON),,test/examples/npy%) $(if $(HAVE_BLAS),$(if $(HAVE_JSON),,examples/tp_mlp%),examples/tp_mlp%)
 src = $(filter-out $(absent),$(sort $(wildcard $(1:%=%/*.c))))
 # In tools/ and examples/, x_y.c beside x.c is a part of the program x. The programs of DIR also link what
 # they use of DIR/common/*.c.
@@ -139,7 +139,7 @@ $(rank_bin): $B/%: $B/%.o $$(call common,$$*) $B/liboriel.a
 	$(link) $(LIB_LIBS)
 # Criterion's process sandbox does not start under the thread sanitizer: test/tsan runs the same tests.
 unit_runner := $(if $(findstring tsan,$B),$B/test/tsan/runner.o)
-$(unit_bin): $B/%: $B/%.o $(unit_runner) $$(call common,$$*) $(sim_obj) $B/liboriel.a
+$(unit_bin): $B/%: $B/%.o $(unit_runner) $$(call common,$$*) $$(if $$(findstring test/examples,$$*),$B/examples/common.a) $(sim_obj) $B/liboriel.a
 	$(link) -lcriterion $(LIB_LIBS) $(if $(findstring test/examples,$*),$(JSON_LIBS))
 $(model_bin): $B/%: $B/%.o
 	$(link)
