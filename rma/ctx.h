@@ -88,8 +88,9 @@ struct oriel_ctx {
 	                            has met */
 	struct graves *graves;   /* freed handles */
 
-	struct am *am;       /* rma/am.h */
-	struct boxes *boxes; /* plan/chan.h: chan_open, chan_close */
+	struct am *am;           /* rma/am.h */
+	struct shrinks *shrinks; /* rma/shrink.h */
+	struct boxes *boxes;     /* plan/chan.h: chan_open, chan_close */
 	struct ucx *ucx;
 	struct transport_state tp[TP_N];
 

@@ -284,15 +284,12 @@ come_back(struct world *w)
 }
 
 /* Time passes. */
-static bool
+static void
 remind(struct world *w)
 {
-	uint64_t before = w->n_messages;
-
 	for (int r = 0; r < w->plan.size; r++)
 		if (w->member[r].alive)
 			agreement_remind(&w->member[r].a);
-	return w->n_messages != before;
 }
 
 /* Rank 0 or another one stays untouched, so that not everybody gives everybody up. */
@@ -358,7 +355,10 @@ step(struct world *w)
 	for (uint64_t i = 0; i < 6; i++)
 		if (can[(first + i) % 6](w))
 			return true;
-	return w->reminders-- > 0 && remind(w);
+	if (w->reminders-- <= 0)
+		return false;
+	remind(w);
+	return true;
 }
 
 /*
