@@ -12,7 +12,7 @@ struct agreement_held { /* an outcome that somebody has accepted; one for each b
 static size_t
 set_bytes(const struct agreement *a)
 {
-	return set_words(a->size) * sizeof(uint64_t);
+	return rankset_words(a->size) * sizeof(uint64_t);
 }
 
 static bool
@@ -29,9 +29,9 @@ agreement_init(struct agreement *a)
 	if (!sets)
 		return fail(ORIEL_ENOMEM, "no memory for an agreement of %d ranks", a->size);
 	a->failed = sets;
-	a->outcome = sets + set_words(a->size);
-	a->joined = sets + 2 * set_words(a->size);
-	a->acked = sets + 3 * set_words(a->size);
+	a->outcome = sets + rankset_words(a->size);
+	a->joined = sets + 2 * rankset_words(a->size);
+	a->acked = sets + 3 * rankset_words(a->size);
 	a->told = -1;
 	return 0;
 }
@@ -62,7 +62,7 @@ agreement_coordinator(const struct agreement *a)
 	int r = 0;
 
 	/* Never past itself: nobody believes that it has failed itself. */
-	while (r < a->rank && set_has(a->failed, r))
+	while (r < a->rank && rankset_has(a->failed, r))
 		r++;
 	return r;
 }
@@ -70,11 +70,11 @@ agreement_coordinator(const struct agreement *a)
 bool
 agreement_owes(const struct agreement *a, int r)
 {
-	if (r == a->rank || set_has(a->failed, r))
+	if (r == a->rank || rankset_has(a->failed, r))
 		return false;
 	if (!a->proposing)
-		return !set_has(a->joined, r);
-	return !set_has(a->outcome, r) && !set_has(a->acked, r);
+		return !rankset_has(a->joined, r);
+	return !rankset_has(a->outcome, r) && !rankset_has(a->acked, r);
 }
 
 /*
@@ -100,7 +100,7 @@ tell_expelled(struct agreement *a, int to)
 
 	if (!me)
 		return; /* they will find it silent */
-	set_add(me, a->rank);
+	rankset_add(me, a->rank);
 	for (int r = 0; r < a->size; r++)
 		if (r == to || (to < 0 && r != a->rank))
 			tell(a, r, AGREEMENT_NEWS, me);
@@ -116,7 +116,7 @@ settle(struct agreement *a, int from, const uint64_t *outcome)
 {
 	if (outcome != a->outcome)
 		memcpy(a->outcome, outcome, set_bytes(a));
-	a->state = set_has(outcome, a->rank) ? AGREEMENT_EXPELLED : AGREEMENT_DECIDED;
+	a->state = rankset_has(outcome, a->rank) ? AGREEMENT_EXPELLED : AGREEMENT_DECIDED;
 	a->expelled_by = from;
 	forget_held(a);
 }
@@ -138,7 +138,7 @@ on_commit(struct agreement *a, int from, const uint64_t *outcome)
 {
 	settle(a, from, outcome);
 	for (int r = 0; r < a->size; r++)
-		if (set_has(a->joined, r) && r != from)
+		if (rankset_has(a->joined, r) && r != from)
 			tell(a, r, AGREEMENT_COMMIT, a->outcome);
 }
 
@@ -176,7 +176,7 @@ may_stand(const struct agreement *a, const uint64_t *outcome)
 	for (int r = 0; r < a->size; r++) {
 		const uint64_t *held;
 
-		if (set_has(a->failed, r) || set_has(outcome, r))
+		if (rankset_has(a->failed, r) || rankset_has(outcome, r))
 			continue;
 		held = held_by(a, r);
 		if (!held || !set_equal(a, held, outcome))
@@ -193,7 +193,7 @@ choose(struct agreement *a)
 	uint64_t ballot = 0;
 
 	for (int r = 0; r < a->size; r++) {
-		if (set_has(a->failed, r) || ballot_of(a, r) <= ballot)
+		if (rankset_has(a->failed, r) || ballot_of(a, r) <= ballot)
 			continue;
 		ballot = ballot_of(a, r);
 		best = held_by(a, r);
@@ -221,7 +221,7 @@ static void
 propose(struct agreement *a)
 {
 	a->proposing = true;
-	a->proposed_failed = set_count(a->failed, a->size);
+	a->proposed_failed = rankset_count(a->failed, a->size);
 	a->ballot = (uint64_t)(a->rank + 1) << 32 | ++a->attempt;
 	if (!a->bound)
 		memcpy(a->outcome, a->failed, set_bytes(a));
@@ -261,7 +261,7 @@ lead(struct agreement *a)
 				return;
 	if (!a->chosen)
 		choose(a);
-	if (!a->proposing || a->proposed_failed != set_count(a->failed, a->size))
+	if (!a->proposing || a->proposed_failed != rankset_count(a->failed, a->size))
 		propose(a);
 	else
 		commit_if_all_accept(a);
@@ -301,7 +301,7 @@ agreement_fail(struct agreement *a, int r)
 {
 	if (a->state != AGREEMENT_OPEN || r == a->rank)
 		return;
-	set_add(a->failed, r);
+	rankset_add(a->failed, r);
 	act(a);
 }
 
@@ -323,11 +323,11 @@ agreement_expel(struct agreement *a)
 static bool
 merge(struct agreement *a, int from, const uint64_t *failed)
 {
-	if (set_has(failed, a->rank)) {
+	if (rankset_has(failed, a->rank)) {
 		be_expelled(a, from);
 		return false;
 	}
-	for (size_t i = 0; i < set_words(a->size); i++)
+	for (size_t i = 0; i < rankset_words(a->size); i++)
 		a->failed[i] |= failed[i];
 	return true;
 }
@@ -379,7 +379,7 @@ on_ack(struct agreement *a, int from, const struct agreement_msg *m)
 {
 	if (!a->proposing || m->ballot != a->ballot)
 		return;
-	set_add(a->acked, from);
+	rankset_add(a->acked, from);
 	commit_if_all_accept(a);
 }
 
@@ -396,7 +396,7 @@ on_ghost(struct agreement *a, int from, const struct agreement_msg *m)
 	if (wants_answer(m->kind))
 		tell(a, from, AGREEMENT_NEWS, a->failed);
 	/* Each has given the other up: the lower one's word holds. */
-	else if (m->kind == AGREEMENT_NEWS && from < a->rank && set_has(m->set, a->rank))
+	else if (m->kind == AGREEMENT_NEWS && from < a->rank && rankset_has(m->set, a->rank))
 		be_expelled(a, from);
 }
 
@@ -407,7 +407,7 @@ on_message(struct agreement *a, int from, const struct agreement_msg *m)
 	case AGREEMENT_JOIN:
 		if (!merge(a, from, m->set))
 			return;
-		set_add(a->joined, from);
+		rankset_add(a->joined, from);
 		break;
 	case AGREEMENT_ASK:
 	case AGREEMENT_NEWS:
@@ -440,7 +440,7 @@ agreement_take(struct agreement *a, int from, const struct agreement_msg *m)
 			tell_expelled(a, from);
 	} else if (m->kind == AGREEMENT_COMMIT) {
 		on_commit(a, from, m->set);
-	} else if (set_has(a->failed, from)) {
+	} else if (rankset_has(a->failed, from)) {
 		on_ghost(a, from, m);
 	} else {
 		on_message(a, from, m);

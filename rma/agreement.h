@@ -29,7 +29,7 @@
 #ifndef RMA_AGREEMENT_H
 #define RMA_AGREEMENT_H
 
-#include "base/base.h"
+#include "rma/rankset.h"
 
 /* X(KIND): set and ballot as said; what a decided or expelled member answers to some. */
 #define AGREEMENT_KINDS(X)                                                                         \
@@ -101,30 +101,5 @@ void agreement_take(struct agreement *a, int from, const struct agreement_msg *m
 int agreement_coordinator(const struct agreement *a);
 /* As the coordinator, while open: is r still to say something? */
 bool agreement_owes(const struct agreement *a, int r);
-
-static inline size_t
-set_words(int size)
-{
-	return ((size_t)size + 63) / 64;
-}
-static inline bool
-set_has(const uint64_t *set, int r)
-{
-	return set[r / 64] >> (r % 64) & 1;
-}
-static inline void
-set_add(uint64_t *set, int r)
-{
-	set[r / 64] |= UINT64_C(1) << (r % 64);
-}
-static inline int
-set_count(const uint64_t *set, int size)
-{
-	int n = 0;
-
-	for (size_t i = 0; i < set_words(size); i++)
-		n += __builtin_popcountll(set[i]);
-	return n;
-}
 
 #endif

@@ -302,7 +302,7 @@ list_rest(const oriel_comm *parent, const uint64_t *left_out, int n)
 	l->refs = 1;
 	l->n = 0;
 	for (int r = 0; r < parent->size; r++)
-		if (!set_has(left_out, r))
+		if (!rankset_has(left_out, r))
 			l->rank[l->n++] = comm_world_rank(parent, r);
 	return l;
 }
@@ -339,10 +339,10 @@ comm_make_rest(oriel_comm *parent, uint64_t number, const uint64_t *left_out, or
 	int rc;
 
 	for (int r = 0; r < parent->size; r++) {
-		like.size += !set_has(left_out, r);
-		like.rank += r < parent->rank && !set_has(left_out, r);
+		like.size += !rankset_has(left_out, r);
+		like.rank += r < parent->rank && !rankset_has(left_out, r);
 	}
-	members = hash_bytes(0, left_out, set_words(parent->size) * sizeof(*left_out));
+	members = hash_bytes(0, left_out, rankset_words(parent->size) * sizeof(*left_out));
 	memset(&d, 0, sizeof(d));
 	d.parent = parent->id;
 	d.made = number;

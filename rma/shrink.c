@@ -10,7 +10,6 @@
 
 #define EARLY_MAX 1024               /* records that messages have made, and no call yet */
 #define LOOK_NS UINT64_C(1000000000) /* between reminders, if there is no peer timeout */
-#define BITMAP UINT32_MAX
 
 struct shrinks {
 	struct table *records; /* hash of (communicator, number) -> struct shrink */
@@ -39,10 +38,10 @@ struct shrink {
 	uint64_t looked_at;
 };
 
-struct shrink_msg { /* AM_SHRINK; the set follows as data: ranks (4 bytes each), or a bitmap */
+struct shrink_msg { /* AM_SHRINK; the set follows as data */
 	uint64_t comm, number, ballot;
 	int32_t size, from, to;
-	uint32_t n_listed; /* or BITMAP */
+	uint32_t n_listed; /* or RANKSET_BITS */
 	uint8_t kind, bound;
 	uint8_t pad[6];
 };
@@ -53,59 +52,6 @@ record_id(uint64_t comm, uint64_t number)
 	const uint64_t key[2] = { comm, number };
 
 	return hash_bytes(0, key, sizeof(key));
-}
-
-/*
- * ---- Sets on the wire ----
- */
-
-static bool
-encode(const uint64_t *set, int size, char *data, size_t *len, uint32_t *n_listed)
-{
-	size_t n = (size_t)set_count(set, size), bitmap = set_words(size) * sizeof(*set);
-	uint32_t at = 0;
-
-	if (n * sizeof(at) >= bitmap && bitmap <= AM_DATA_MAX) {
-		*n_listed = BITMAP;
-		*len = bitmap;
-		memcpy(data, set, bitmap);
-		return true;
-	}
-	if (n * sizeof(at) > AM_DATA_MAX)
-		return false;
-	*n_listed = (uint32_t)n;
-	*len = n * sizeof(at);
-	for (uint32_t r = 0; at < n; r++) {
-		if (!set_has(set, (int)r))
-			continue;
-		memcpy(data + at * sizeof(r), &r, sizeof(r));
-		at++;
-	}
-	return true;
-}
-
-/* set is clear. */
-static bool
-decode(const struct shrink_msg *h, const char *data, size_t len, uint64_t *set)
-{
-	size_t words = set_words(h->size);
-	uint32_t r;
-
-	if (h->n_listed == BITMAP) {
-		if (len != words * sizeof(*set))
-			return false;
-		memcpy(set, data, len);
-		return h->size % 64 == 0 || !(set[words - 1] >> (h->size % 64));
-	}
-	if (len != h->n_listed * sizeof(r))
-		return false;
-	for (size_t i = 0; i < h->n_listed; i++) {
-		memcpy(&r, data + i * sizeof(r), sizeof(r));
-		if (r >= (uint32_t)h->size)
-			return false;
-		set_add(set, (int)r);
-	}
-	return true;
 }
 
 /*
@@ -124,13 +70,14 @@ post(struct shrink *s, struct peer *p, int to, const struct agreement_msg *m)
 		                .kind = (uint8_t)m->kind,
 		                .bound = m->bound };
 	char data[AM_DATA_MAX];
-	size_t len = 0;
+	size_t len = m->set ? sizeof(data) : 0;
 
-	if (m->set && !encode(m->set, s->a.size, data, &len, &h.n_listed)) {
+	if (m->set && !rankset_encode(m->set, s->a.size, data, &len, &h.n_listed)) {
 		s->error = ORIEL_ELIMIT;
 		store_release(&s->ended, 1);
 		return;
 	}
+	ctx_delay(s->ctx);
 	am_reply(p, AM_SHRINK, &h, sizeof(h), data, len);
 }
 
@@ -148,7 +95,7 @@ find_member(const struct shrink *s, int r)
 static void
 keep_unsent(struct shrink *s, int to, const struct agreement_msg *m)
 {
-	size_t len = m->set ? set_words(s->a.size) * sizeof(*m->set) : 0;
+	size_t len = m->set ? rankset_words(s->a.size) * sizeof(*m->set) : 0;
 	struct unsent *u = malloc(sizeof(*u) + len);
 
 	if (!u) {
@@ -401,10 +348,10 @@ shrink_on_message(oriel_ctx *ctx, const struct am_msg *m)
 		bad_sender(m);
 		return;
 	}
-	set = calloc(set_words(h.size), sizeof(*set));
+	set = calloc(rankset_words(h.size), sizeof(*set));
 	if (!set)
 		peer_fail(m->from, false, "there is no memory for its message");
-	else if (!decode(&h, m->data, m->len, set))
+	else if (!rankset_decode(set, h.size, m->data, m->len, h.n_listed))
 		bad_sender(m);
 	else if ((s = record_for(ctx, m, &h)))
 		take(s, m, &h, set);
@@ -636,7 +583,7 @@ bury(struct shrink *s)
 		struct peer *p;
 		uint32_t nobody = 0;
 
-		if (!set_has(s->a.outcome, r))
+		if (!rankset_has(s->a.outcome, r))
 			continue;
 		p = peer_find(s->ctx, comm_world_rank(s->on, r));
 		if (!p || peer_failed(p))

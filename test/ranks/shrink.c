@@ -3,9 +3,10 @@
  * communicator on which everything works.
  *
  * Several ranks, or threads: nobody dies, the calls are made on whole, aborted
- * and nested communicators. One rank: it starts jobs of its own, one a seed,
- * in which ranks are killed in the middle of collectives and of shrinks, or are
- * stopped until the others have gone on, and counts what their ranks say.
+ * and nested communicators; --late: one rank comes after the others' time is up;
+ * --full: one rank cannot have the new communicator. One rank: it starts jobs of its own, one a
+ * seed, in which ranks are killed in the middle of collectives and of shrinks, or are stopped until
+ * the others have gone on, and counts what their ranks say.
  */
 #include "test/ranks/ranks.h"
 
@@ -45,7 +46,9 @@ job_of(uint64_t seed)
 		/* The first one of a communicator is what the others shrink for. */
 		j.in_shrink[r] = begun[part];
 		begun[part] = j.victim[r] = true;
-		j.delay[r] = ranks_next(&same) % (i ? 600000 : 3000000);
+		/* Shrinks are short: as often in the first microseconds as later. */
+		j.delay[r] = ranks_next(&same) %
+		             (j.in_shrink[r] ? UINT64_C(256) << ranks_next(&same) % 13 : 3000000);
 	}
 	return j;
 }
@@ -343,6 +346,58 @@ parts(struct ranks *r)
 	return !OK(oriel_barrier(r->world));
 }
 
+/* One rank computes for longer than a call may take; then all call again. */
+static int
+late(struct ranks *r, int who)
+{
+	int world[MOST], rc;
+	oriel_comm *next;
+	oriel_win *win;
+	void *base;
+
+	for (int i = 0; i < r->size; i++)
+		world[i] = i;
+	if (!OK(oriel_win_alloc(r->world, 0, 1, &base, &win)))
+		return 1;
+	if (r->rank == who) {
+		OK(oriel_signal_wait(win, 0, ORIEL_EQ, (uint64_t)r->size - 1, RANKS_WAIT_NS, NULL));
+	} else {
+		char name[32];
+
+		/* Rank 0 waits for it, the others for rank 0. */
+		snprintf(name, sizeof(name), "rank %d ", r->rank ? 0 : who);
+		FAILS(ORIEL_ETIMEDOUT, oriel_comm_shrink(r->world, &next));
+		CHECK(strstr(oriel_detail(), name), "\"%s\" is not in: %s", name, oriel_detail());
+		OK(oriel_signal(win, who, 0, ORIEL_SIGNAL_ADD, 1));
+	}
+	do
+		rc = oriel_comm_shrink(r->world, &next);
+	while (rc == ORIEL_ETIMEDOUT);
+	return !OK(rc) || !check_all(r, next, world, r->size) || !OK(oriel_win_free(win)) ||
+	       !OK(oriel_comm_free(next));
+}
+
+/* A rank has no room for the new communicator: the others must not wait for it there. */
+static int
+full(struct ranks *r)
+{
+	oriel_comm *next;
+	int rc = 0;
+
+	if (r->size < 3)
+		return ranks_skip("wants three ranks of a node");
+	for (int i = 0; r->rank == 1 && !rc; i++)
+		rc = NEED(i < 10000, "no limit") ? oriel_comm_strided(r->world, 1, 1, 2, &next) : 1;
+	if (r->rank == 1) {
+		FAILS(ORIEL_ELIMIT, oriel_comm_shrink(r->world, &next));
+		CHECK(strstr(oriel_detail(), "communicators"), "%s", oriel_detail());
+	} else if (OK(oriel_comm_shrink(r->world, &next))) {
+		FAILS(ORIEL_EABORTED, oriel_barrier(next));
+		CHECK(strstr(oriel_detail(), "rank 1 "), "%s", oriel_detail());
+	}
+	return !OK(oriel_barrier(r->world));
+}
+
 /*
  * ---- Jobs ----
  */
@@ -364,9 +419,10 @@ one_job(uint64_t seed)
 	FILE *f;
 
 	snprintf(command, sizeof(command),
-	         "exec %s/tools/orielrun --kill-on-failure=no -n %d %s --inner --limit 60 "
-	         "--seed %llu 2>&1",
-	         build ? build : "build", j.size, ranks_job.argv[0], (unsigned long long)seed);
+	         "exec %s/tools/orielrun --kill-on-failure=no -n %d env ORIEL_DELAY=%s %s --inner "
+	         "--limit 60 --seed %llu 2>&1",
+	         build ? build : "build", j.size, seed / 4 % 2 ? "300us" : "0", ranks_job.argv[0],
+	         (unsigned long long)seed);
 	f = popen(command, "r");
 	if (!CHECK(f != NULL, "cannot start %s", command))
 		return false;
@@ -418,6 +474,10 @@ run(struct ranks *r)
 
 		return j.stop ? outwait(r, &j) : outlive(r, &j);
 	}
+	if (ranks_flag("--late"))
+		return late(r, 0) || late(r, r->size - 1);
+	if (ranks_flag("--full"))
+		return full(r);
 	if (whole(r) || parts(r))
 		return 1;
 	return r->size == 1 && !r->threads ? jobs(r) : 0;
@@ -426,9 +486,11 @@ run(struct ranks *r)
 int
 main(int argc, char **argv)
 {
-	static const char *const knobs[] = { "ORIEL_CALL_TIMEOUT=50s", "ORIEL_PEER_TIMEOUT=1s",
-		                             NULL };
+	const char *knobs[] = { "ORIEL_CALL_TIMEOUT=50s", "ORIEL_PEER_TIMEOUT=1s", NULL };
 	const struct oriel_options opts = { .size = sizeof(opts), .knobs = knobs };
 
+	for (int i = 1; i < argc; i++)
+		if (!strcmp(argv[i], "--late"))
+			knobs[0] = "ORIEL_CALL_TIMEOUT=4s";
 	return ranks_main(argc, argv, run, &opts);
 }

@@ -111,7 +111,7 @@ crash(struct world *w, int r)
 
 		drop_from(q, below(w, queued(q) + 1));
 		drop_from(&w->queue[i][r], 0);
-		set_add(w->member[i].to_learn, r);
+		rankset_add(w->member[i].to_learn, r);
 	}
 }
 
@@ -124,7 +124,7 @@ put(struct world *w, int from, int to, const struct agreement_msg *m)
 	cr_assert(e);
 	e->m = *m;
 	if (m->set)
-		memcpy(e->set, m->set, set_words(w->plan.size) * 8);
+		memcpy(e->set, m->set, rankset_words(w->plan.size) * 8);
 	if (!q->head)
 		q->tail = &q->head;
 	*q->tail = e;
@@ -155,7 +155,7 @@ on_send(void *arg, int to, const struct agreement_msg *m)
 		return;
 	}
 	from->sends_left -= from->sends_left > 0;
-	if (!w->member[to].alive || set_has(from->unreachable, to))
+	if (!w->member[to].alive || rankset_has(from->unreachable, to))
 		return;
 	switch (w->plan.mistake) {
 	case LOSE_HELD:
@@ -236,7 +236,7 @@ cut_off(struct world *w, int r, int dead)
 {
 	struct member *m = &w->member[r];
 
-	set_add(m->unreachable, dead);
+	rankset_add(m->unreachable, dead);
 	drop_from(&w->queue[dead][r], 0);
 	drop_from(&w->queue[r][dead], below(w, queued(&w->queue[r][dead]) + 1));
 	agreement_fail(&m->a, dead);
@@ -251,8 +251,8 @@ learn(struct world *w)
 		int at = (first + i) % (n * n), r = at / n, dead = at % n;
 		struct member *m = &w->member[r];
 
-		if (r == dead || !m->alive || !set_has(m->to_learn, dead) ||
-		    set_has(m->unreachable, dead))
+		if (r == dead || !m->alive || !rankset_has(m->to_learn, dead) ||
+		    rankset_has(m->unreachable, dead))
 			continue;
 		cut_off(w, r, dead);
 		return true;
@@ -277,7 +277,7 @@ come_back(struct world *w)
 			continue;
 		m->returned = true;
 		m->ok = m->a.state == AGREEMENT_DECIDED && !m->marked;
-		memcpy(m->result, m->a.outcome, set_words(n) * 8);
+		memcpy(m->result, m->a.outcome, rankset_words(n) * 8);
 		return true;
 	}
 	return false;
@@ -331,10 +331,10 @@ suspect_somebody(struct world *w)
 		m->marked = true;
 		for (int i = 0; i < w->plan.size; i++)
 			if (i != r)
-				set_add(w->member[i].to_learn, r);
+				rankset_add(w->member[i].to_learn, r);
 	} else {
 		w->member[by].touched = true;
-		set_add(m->to_learn, by);
+		rankset_add(m->to_learn, by);
 	}
 	cut_off(w, by, r);
 }
@@ -370,7 +370,7 @@ check_outcome(const struct world *w, const struct member *one)
 {
 	for (int r = 0; r < w->plan.size; r++) {
 		const struct member *m = &w->member[r];
-		bool out = set_has(one->result, r);
+		bool out = rankset_has(one->result, r);
 
 		if (m->ok && memcmp(m->result, one->result, sizeof(m->result)))
 			return "two outcomes were returned";
