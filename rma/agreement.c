@@ -389,17 +389,6 @@ wants_answer(enum agreement_kind kind)
 	return kind == AGREEMENT_JOIN || kind == AGREEMENT_ASK || kind == AGREEMENT_PROPOSE;
 }
 
-/* One that was given up speaks. */
-static void
-on_ghost(struct agreement *a, int from, const struct agreement_msg *m)
-{
-	if (wants_answer(m->kind))
-		tell(a, from, AGREEMENT_NEWS, a->failed);
-	/* Each has given the other up: the lower one's word holds. */
-	else if (m->kind == AGREEMENT_NEWS && from < a->rank && rankset_has(m->set, a->rank))
-		be_expelled(a, from);
-}
-
 static void
 on_message(struct agreement *a, int from, const struct agreement_msg *m)
 {
@@ -441,7 +430,9 @@ agreement_take(struct agreement *a, int from, const struct agreement_msg *m)
 	} else if (m->kind == AGREEMENT_COMMIT) {
 		on_commit(a, from, m->set);
 	} else if (rankset_has(a->failed, from)) {
-		on_ghost(a, from, m);
+		/* One that was given up speaks. */
+		if (wants_answer(m->kind))
+			tell(a, from, AGREEMENT_NEWS, a->failed);
 	} else {
 		on_message(a, from, m);
 	}

@@ -159,6 +159,8 @@ mark_expelled(oriel_ctx *ctx, int by)
 	uint32_t nobody = 0;
 
 	cas_acq_rel(&ctx->ctl->expelled_by, &nobody, (uint32_t)by + 1);
+	store_relaxed(&ctx->expelled, true);
+	store_relaxed(ctx->alive, 0);
 	wake_after_store(&ctx->ctl->wake);
 }
 

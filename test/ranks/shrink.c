@@ -415,7 +415,7 @@ one_job(uint64_t seed)
 	const char *build = getenv("BUILD");
 	struct job j = job_of(seed);
 	char command[512], line[1024], all[8192] = "";
-	int survived = 0, expelled = 0, expected = survivors(&j, -1);
+	int survived = 0, expelled = 0, reports = 0, expected = survivors(&j, -1);
 	FILE *f;
 
 	snprintf(command, sizeof(command),
@@ -429,13 +429,14 @@ one_job(uint64_t seed)
 	while (fgets(line, sizeof(line), f)) {
 		survived += said(line, " survived with ");
 		expelled += said(line, " was expelled: ");
+		reports += said(line, "Sanitizer") || said(line, "runtime error: ");
 		if (strlen(all) + strlen(line) < sizeof(all))
 			strcat(all, line);
 	}
 	pclose(f);
 	if (ranks_flag("--verbose"))
 		printf("%s", all);
-	return CHECK(survived == expected && expelled == j.stop,
+	return CHECK(survived == expected && expelled == j.stop && !reports,
 	             "seed %llu: %d of %d survived, %d expelled:\n%.600s", (unsigned long long)seed,
 	             survived, expected, expelled, all);
 }
