@@ -112,20 +112,18 @@ tell_expelled(struct agreement *a, int to)
  */
 
 static void
-settle(struct agreement *a, int from, const uint64_t *outcome)
+settle(struct agreement *a, const uint64_t *outcome)
 {
 	if (outcome != a->outcome)
 		memcpy(a->outcome, outcome, set_bytes(a));
 	a->state = rankset_has(outcome, a->rank) ? AGREEMENT_EXPELLED : AGREEMENT_DECIDED;
-	a->expelled_by = from;
 	forget_held(a);
 }
 
 static void
-be_expelled(struct agreement *a, int by)
+be_expelled(struct agreement *a)
 {
 	a->state = AGREEMENT_EXPELLED;
-	a->expelled_by = by;
 	forget_held(a);
 	/* Some may wait for this member to coordinate them. */
 	tell_expelled(a, -1);
@@ -136,7 +134,7 @@ be_expelled(struct agreement *a, int by)
 static void
 on_commit(struct agreement *a, int from, const uint64_t *outcome)
 {
-	settle(a, from, outcome);
+	settle(a, outcome);
 	for (int r = 0; r < a->size; r++)
 		if (rankset_has(a->joined, r) && r != from)
 			tell(a, r, AGREEMENT_COMMIT, a->outcome);
@@ -210,7 +208,7 @@ commit_if_all_accept(struct agreement *a)
 	for (int r = 0; r < a->size; r++)
 		if (agreement_owes(a, r))
 			return;
-	settle(a, a->rank, a->outcome);
+	settle(a, a->outcome);
 	/* Also those that are left out, if they can be reached. */
 	for (int r = 0; r < a->size; r++)
 		if (r != a->rank)
@@ -316,15 +314,15 @@ void
 agreement_expel(struct agreement *a)
 {
 	if (a->state == AGREEMENT_OPEN)
-		be_expelled(a, -1);
+		be_expelled(a);
 }
 
 /* False: this member is among them. */
 static bool
-merge(struct agreement *a, int from, const uint64_t *failed)
+merge(struct agreement *a, const uint64_t *failed)
 {
 	if (rankset_has(failed, a->rank)) {
-		be_expelled(a, from);
+		be_expelled(a);
 		return false;
 	}
 	for (size_t i = 0; i < rankset_words(a->size); i++)
@@ -363,7 +361,7 @@ on_propose(struct agreement *a, int from, const struct agreement_msg *m)
 	/* A proposal comes after this member has joined its sender, so from nobody else. */
 	if (!a->entered || from != agreement_coordinator(a) || m->ballot < a->ballot)
 		return;
-	if (!m->bound && !merge(a, from, m->set))
+	if (!m->bound && !merge(a, m->set))
 		return;
 	if (!m->bound && !set_equal(a, a->failed, m->set)) {
 		tell(a, from, AGREEMENT_NEWS, a->failed);
@@ -394,13 +392,13 @@ on_message(struct agreement *a, int from, const struct agreement_msg *m)
 {
 	switch (m->kind) {
 	case AGREEMENT_JOIN:
-		if (!merge(a, from, m->set))
+		if (!merge(a, m->set))
 			return;
 		rankset_add(a->joined, from);
 		break;
 	case AGREEMENT_ASK:
 	case AGREEMENT_NEWS:
-		if (!merge(a, from, m->set))
+		if (!merge(a, m->set))
 			return;
 		break;
 	case AGREEMENT_HELD:

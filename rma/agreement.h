@@ -31,7 +31,8 @@
 
 #include "rma/rankset.h"
 
-/* X(KIND): set and ballot as said; what a decided or expelled member answers to some. */
+/* X(KIND). Members that have ended answer JOIN, ASK and PROPOSE: with COMMIT, or, expelled, NEWS.
+ */
 #define AGREEMENT_KINDS(X)                                                                         \
 	X(JOIN)    /* the sender has entered; set: who has failed, as far as it knows */           \
 	X(HELD)    /* before a JOIN: the outcome that the sender has accepted, with its ballot */  \
@@ -61,7 +62,6 @@ struct agreement {
 	int size, rank;
 	enum agreement_state state;
 	bool entered;
-	int expelled_by;   /* AGREEMENT_EXPELLED: who said so; -1: agreement_expel */
 	uint64_t ballot;   /* of outcome; 0: nothing accepted */
 	uint64_t *outcome; /* who is left out: accepted, or decided */
 	uint64_t *failed;  /* given up, by this member or by one that it listens to */
