@@ -4,9 +4,10 @@
  *
  * Several ranks, or threads: nobody dies, the calls are made on whole, aborted
  * and nested communicators; --late: one rank comes after the others' time is up;
- * --full: one rank cannot have the new communicator. One rank: it starts jobs of its own, one a
- * seed, in which ranks are killed in the middle of collectives and of shrinks, or are stopped until
- * the others have gone on, and counts what their ranks say.
+ * --full: one rank cannot have the new communicator. One rank: it starts jobs of
+ * its own, one a seed, in which ranks are killed in the middle of collectives and
+ * of shrinks, or are stopped until the others have gone on, and counts what their
+ * ranks say; --strangers: they die before all have talked to all.
  */
 #include "test/ranks/ranks.h"
 
@@ -173,6 +174,25 @@ die_soon(const struct job *j, int me)
 	NEED(!pthread_create(&thread, NULL, die, &d), "no thread");
 }
 
+/*
+ * Everybody has talked to everybody, and all connections stand: UCX 1.13 ends a
+ * process whose peer dies while they are made (openucx/ucx pull request 8175).
+ */
+static bool
+meet(struct ranks *r)
+{
+	oriel_win *win;
+	void *base;
+
+	if (!OK(oriel_win_alloc(r->world, 64, 1, &base, &win)))
+		return false;
+	for (int t = 0; t < r->size; t++)
+		if (!OK(oriel_signal(win, t, 0, ORIEL_SIGNAL_ADD, 1)) || !OK(oriel_flush(win, t)))
+			return false;
+	return OK(oriel_signal_wait(win, 0, ORIEL_EQ, (uint64_t)r->size, RANKS_WAIT_NS, NULL)) &&
+	       OK(oriel_barrier(r->world)) && OK(oriel_win_free(win));
+}
+
 static int
 work_until_error(oriel_comm *comm)
 {
@@ -199,6 +219,8 @@ outlive(struct ranks *r, const struct job *j)
 	for (int i = 0; i < j->size; i++)
 		if (!j->victim[i] && (parity < 0 || i % 2 == parity))
 			world[n++] = i;
+	if (!ranks_flag("--strangers") && !meet(r))
+		return 1;
 	if (j->halves && !OK(oriel_comm_split(r->world, parity, 0, &comm)))
 		return 1;
 	/* A victim that is through it knows that all have come so far; it may then be dead
@@ -254,7 +276,8 @@ outwait(struct ranks *r, const struct job *j)
 	uint64_t start;
 
 	pids[r->rank] = getpid();
-	if (!OK(oriel_allgather(r->world, NULL, pids, sizeof(int))) || !OK(oriel_barrier(r->world)))
+	if (!meet(r) || !OK(oriel_allgather(r->world, NULL, pids, sizeof(int))) ||
+	    !OK(oriel_barrier(r->world)))
 		return 1;
 	for (int i = 0; i < j->size; i++)
 		if (j->victim[i])
@@ -420,9 +443,9 @@ one_job(uint64_t seed)
 
 	snprintf(command, sizeof(command),
 	         "exec %s/tools/orielrun --kill-on-failure=no -n %d env ORIEL_DELAY=%s %s --inner "
-	         "--limit 60 --seed %llu 2>&1",
+	         "--limit 60 --seed %llu %s 2>&1",
 	         build ? build : "build", j.size, seed / 4 % 2 ? "300us" : "0", ranks_job.argv[0],
-	         (unsigned long long)seed);
+	         (unsigned long long)seed, ranks_flag("--strangers") ? "--strangers" : "");
 	f = popen(command, "r");
 	if (!CHECK(f != NULL, "cannot start %s", command))
 		return false;
