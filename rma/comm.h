@@ -50,7 +50,10 @@ struct oriel_comm {
 	uint64_t n_calls; /* collective calls made; the next is n_calls + 1 */
 	uint64_t n_wins;  /* windows ever made on it */
 	uint64_t n_children;
-	int n_windows; /* live */
+	uint64_t n_shrinks;   /* that have ended here; under ctx->progress */
+	uint64_t last_shrink; /* the record of the last one, or 0: see shrink.h */
+	uint64_t shrunk_by;   /* the record of the one that made this, or 0 */
+	int n_windows;        /* live */
 	bool closing; /* its last call: nothing may be written to a peer that the call does not wait
 	                 for */
 
@@ -78,6 +81,11 @@ int comm_enter(const oriel_comm *comm);
 /* Publishes c, whose description, rank, size and ids are set; refs becomes 1. On error nothing is
  * left but c. */
 int comm_make(oriel_comm *c);
+/*
+ * For shrink number of parent: the ranks that are not in left_out (a bit each). On
+ * an error the others find what they made aborted.
+ */
+int comm_make_rest(oriel_comm *parent, uint64_t number, const uint64_t *left_out, oriel_comm **out);
 /* Drops a reference; the last one frees. */
 void comm_put(oriel_comm *c);
 /* At the context's end: frees those that were not freed, but for the world. */
