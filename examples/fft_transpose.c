@@ -164,7 +164,7 @@ check_wave(struct transform *f, size_t k, size_t l)
 		for (size_t c = 0; c < cols; c++) {
 			double peak = row0 + r == k && c == l ? (double)(rows * cols) : 0;
 
-			worst = fmax(worst, cabs(f->a[r * cols + c] - peak));
+			worst = example_worse(worst, cabs(f->a[r * cols + c] - peak));
 		}
 	return verdict("plane wave, single peak", worst / (double)(rows * cols), TOLERANCE);
 }
@@ -233,7 +233,7 @@ check_alone(struct transform *f, double *alone_s)
 	if (got) {
 		want = transform_alone(f, alone_s);
 		for (size_t i = 0; i < whole; i++)
-			worst = fmax(worst, cabs(got[i] - want[i]));
+			worst = example_worse(worst, cabs(got[i] - want[i]));
 		free(want);
 	}
 	free(got);
@@ -250,7 +250,7 @@ check_inverse(struct transform *f)
 	fill(before, f->rows.first[example.rank], f->rows.mine, f->cols.n);
 	transform_run(f, 1);
 	for (size_t i = 0; i < n; i++)
-		worst = fmax(worst, cabs(f->a[i] - before[i]));
+		worst = example_worse(worst, cabs(f->a[i] - before[i]));
 	free(before);
 	return verdict("inverse, back to the start", worst, TOLERANCE);
 }

@@ -175,7 +175,7 @@ compare_alone(struct solver *s, double *alone_s)
 		yy = dot(y, y, s->n) / vv;
 		next_v(v, y, vv, s->n);
 		vv = yy;
-		worst = fmax(worst, fabs(vy - s->estimate[step]) / sqrt(yy));
+		worst = example_worse(worst, fabs(vy - s->estimate[step]) / sqrt(yy));
 	}
 	*alone_s = now_s() - *alone_s;
 	csr_free(&a);

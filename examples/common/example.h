@@ -13,6 +13,7 @@
 #include "oriel.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -112,6 +113,13 @@ example_first(size_t n, int rank)
 	size_t even = n / (size_t)example.size, more = n % (size_t)example.size, r = (size_t)rank;
 
 	return r * even + (r < more ? r : more);
+}
+
+/* The larger difference; a NaN is larger than all, where fmax would drop it. */
+static inline double
+example_worse(double worst, double now)
+{
+	return isnan(worst) || now <= worst ? worst : now;
 }
 
 /* A number in [0, 1) that only depends on i and j. */
