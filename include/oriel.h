@@ -159,7 +159,10 @@ int oriel_comm_strided(oriel_comm *comm, int start, int stride, int size, oriel_
  */
 int oriel_comm_grid(oriel_comm *comm, int n_dims, const int *dims, const int *keep,
                     oriel_comm **out);
-/* Collective; windows of comm must be freed before. The world cannot be freed. NULL is allowed. */
+/*
+ * Collective; windows of comm must be freed and its requests complete before (EBUSY, on all ranks).
+ * The world cannot be freed. NULL is allowed.
+ */
 int oriel_comm_free(oriel_comm *comm);
 /*
  * Local: every wait and collective on comm, here and on the members that can be

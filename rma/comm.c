@@ -1,5 +1,6 @@
 #include "rma/comm.h"
 
+#include "plan/job.h"
 #include "rma/am.h"
 #include "rma/mbox.h"
 
@@ -215,11 +216,7 @@ unpublish(oriel_comm *c)
 	if (c->fail_private)
 		pool_retire(c->ctx->pool, c->boxes);
 	else
-		/* After a failure nobody knows whether the others are out of their last call. */
-		if (c->fail_private)
-			pool_retire(c->ctx->pool, c->boxes);
-		else
-			pool_free(c->ctx->pool, c->boxes);
+		pool_free(c->ctx->pool, c->boxes);
 	c->rec = NULL;
 	c->boxes = NULL;
 }
@@ -311,9 +308,12 @@ oriel_comm_free(oriel_comm *comm)
 	n = load_relaxed(&comm->n_windows);
 	if (n)
 		rc = fail(ORIEL_EBUSY, "%d windows of the communicator are not freed", n);
-	comm->closing = true;
+	else if (!rc)
+		rc = jobs_check_ended(comm);
+	/* What runs yet needs its credits. */
+	comm->closing = !rc;
 	rc = comm_agree(comm, rc, "oriel_comm_free");
-	/* A rank that still has windows keeps it on all; a failure of a peer does not. */
+	/* A rank that still uses it keeps it on all; a failure of a peer does not. */
 	if (n || rc == ORIEL_EBUSY) {
 		comm->closing = false;
 		return rc;
