@@ -191,6 +191,20 @@ launch_queues(struct launch *l)
 /* plan/die.c: has this rank die in the call that has been started, if ORIEL_DIE says so. */
 int launch_die(struct launch *l);
 
+/*
+ * plan/quick.c: a whole blocking call, if it was made before with b, which has
+ * not changed since, and nothing else is under way. False: nothing was done.
+ */
+bool quick_call(oriel_comm *comm, struct instance *inst, const struct binding *b, int *rc);
+/* b changes: what was worked out for it is of no use any more. */
+static inline void
+instance_forget(struct instance *inst, const struct binding *b)
+{
+	for (unsigned k = 0; k < MBOX_CALLS; k++)
+		if (inst->launch[k].fixed == b)
+			inst->launch[k].fixed = inst->launch[k].quick = NULL;
+}
+
 /* plan/exec.c: runs the ops of all queues until the end. launch->culprit is set where it is known.
  */
 int exec_run(struct launch *l);
