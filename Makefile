@@ -19,6 +19,7 @@ $(foreach t,unit ranks model soak san fault,$(eval DEPS_check-$t := build check)
 DEPS_check-launch := build check launch
 DEPS_check-ucx-new := build check ucx-new
 DEPS_bench := build bench
+DEPS_bench-mpi := build bench
 DEPS_doc := build docs
 DEPS_lint := build lint
 DEPS_tidy := build lint
@@ -60,7 +61,7 @@ RPATH = -Wl,-rpath,'$$ORIGIN/..:$$ORIGIN/$(shell realpath -m --relative-to='$(bi
 # ---- sources: every file of a folder, less what needs something that is not there ----
 absent := $(if $(HAVE_UCX),,rma/ucx% test/rma/ucx% bench/ucx/%) \
 	$(if $(HAVE_PMIX),,pmix-boot/pmix% test/pmix-boot/pmix%) \
-	$(if $(HAVE_PMIX_SERVER),,tools/orielrun% test/tools/orielrun%) $(if $(HAVE_JSON),,test/examples/%) $(if $(HAVE_BLAS),$(if $(HAVE_JSON),,examples/tp_mlp%),examples/tp_mlp%)
+	$(if $(HAVE_PMIX_SERVER),,tools/orielrun% test/tools/orielrun%) $(if $(HAVE_JSON),,test/examples/npy%) $(if $(HAVE_BLAS),$(if $(HAVE_JSON),,examples/tp_mlp%),examples/tp_mlp%)
 src = $(filter-out $(absent),$(sort $(wildcard $(1:%=%/*.c))))
 # In tools/ and examples/, x_y.c beside x.c is a part of the program x. The programs of DIR also link what
 # they use of DIR/common/*.c.
@@ -138,7 +139,7 @@ $(rank_bin): $B/%: $B/%.o $$(call common,$$*) $B/liboriel.a
 	$(link) $(LIB_LIBS)
 # Criterion's process sandbox does not start under the thread sanitizer: test/tsan runs the same tests.
 unit_runner := $(if $(findstring tsan,$B),$B/test/tsan/runner.o)
-$(unit_bin): $B/%: $B/%.o $(unit_runner) $$(call common,$$*) $(sim_obj) $B/liboriel.a
+$(unit_bin): $B/%: $B/%.o $(unit_runner) $$(call common,$$*) $$(if $$(findstring test/examples,$$*),$B/examples/common.a) $(sim_obj) $B/liboriel.a
 	$(link) -lcriterion $(LIB_LIBS) $(if $(findstring test/examples,$*),$(JSON_LIBS))
 $(model_bin): $B/%: $B/%.o
 	$(link)
@@ -149,10 +150,10 @@ $(filter %-openmpi,$(bench_mpi_bin)): $B/%-openmpi: %.c $B/flags
 $(filter %-mpich,$(bench_mpi_bin)): $B/%-mpich: %.c $B/flags
 	$(call say,MPICC)mkdir -p $(@D) && mpicc.mpich -D_GNU_SOURCE -I. -std=gnu11 $(WARN) $(CFLAGS) -MMD -MP -MF $@.d -MT $@ -o $@ $< -lm
 
--include $(wildcard $(foreach d,$(MODULES) tools examples doc bench */common bench/mpi bench/ucx test/*,$B/$d/*.d))
+-include $(wildcard $(foreach d,$(MODULES) sim tools examples doc bench */common bench/mpi bench/ucx test/*,$B/$d/*.d))
 
 # ---- running ----
-.PHONY: demo deps bench check check-unit check-ranks check-model check-launch check-ucx-new check-san check-soak check-fault tests
+.PHONY: demo deps bench bench-mpi check check-unit check-ranks check-model check-launch check-ucx-new check-san check-soak check-fault tests
 deps:
 	@echo "everything is installed"
 
@@ -203,6 +204,8 @@ bench: all $(bench_bin) $(bench_ucx_bin) $(bench_mpi_bin)
 	@mkdir -p $B/bench
 	bench/run --build $B
 	@test -s $B/bench/host.json
+bench-mpi: all $(bench_bin) $(bench_mpi_bin)
+	bench/run-mpi --build $B $(BENCH_FLAGS)
 
 # ---- looking after the source ----
 .PHONY: loc fmt tidy lint lint-fmt lint-rules cppcheck hdr-check knobs doc

@@ -45,6 +45,8 @@ enum knob_kind { KNOB_INT, KNOB_SIZE, KNOB_TIME, KNOB_BOOL, KNOB_TEXT };
 	X(simd, KNOB_TEXT, "ORIEL_SIMD", "auto",                                                   \
 	  "instruction set of reductions: auto (the best there is), base, avx2 or avx512; "        \
 	  "results are the same")                                                                  \
+	X(p2p_unexpected, KNOB_SIZE, "ORIEL_P2P_UNEXPECTED", "1M",                                 \
+	  "messages of a peer that no receive has asked for are taken in up to so many bytes")     \
 	X(ptracer, KNOB_BOOL, "ORIEL_PTRACER", "yes",                                              \
 	  "ask the kernel (Yama) to let the node's ranks read and write this process's memory")    \
 	X(ft, KNOB_BOOL, "ORIEL_FT", "no",                                                         \

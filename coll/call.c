@@ -7,14 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct recent {                /* what the last call of an op chose */
-	struct instance *inst; /* pinned; NULL: none yet */
-	size_t least, most;    /* for calls of so many bytes */
-	unsigned flags;
-	int root;
-	size_t chunk;
-};
-
 struct coll_req {
 	oriel_req req;
 	struct coll_call call;
@@ -37,6 +29,15 @@ pin(struct instance *inst)
 	add_relaxed(&inst->pins, 1);
 }
 
+/* The buffers that were worked out are those of another call. */
+static void
+forget_again(struct recent *r)
+{
+	if (r->again)
+		instance_forget(r->inst, &r->b);
+	r->again = false;
+}
+
 static __attribute__((noinline)) int
 choose_anew(struct coll_call *c, struct recent *r)
 {
@@ -54,6 +55,7 @@ choose_anew(struct coll_call *c, struct recent *r)
 	if (rc)
 		return launch_fail_unmade(c->comm, ++c->comm->n_calls, rc);
 	pin(inst);
+	forget_again(r);
 	if (r->inst)
 		unpin(r->inst);
 	*r = (struct recent){ .inst = inst,
@@ -74,7 +76,7 @@ make_recent(struct plan_state *s)
 
 /* The plan's parts decide how a vector is cut. */
 static inline int
-choose(struct coll_call *c, const struct recent **out)
+choose(struct coll_call *c, struct recent **out)
 {
 	struct plan_state *s;
 	struct recent *r;
@@ -144,18 +146,52 @@ run_job(struct coll_call *c, const struct recent *r)
 
 /* From end to end on this thread. */
 static inline int
-run_here(struct coll_call *c, const struct recent *r)
+run_here(oriel_comm *comm, struct instance *inst, const struct binding *b, bool fixed)
 {
 	struct launch *l;
-	int rc = launch_begin(r->inst, c->comm, ++c->comm->n_calls, &c->b, false, false, &l);
+	int rc = launch_begin(inst, comm, ++comm->n_calls, b, fixed, false, &l);
 
 	return likely(!rc) ? launch_end(l, exec_run(l)) : rc;
 }
 
-int
-coll_run(struct coll_call *c)
+bool
+coll_run_again(oriel_comm *comm, struct recent *r, int *rc)
 {
-	const struct recent *r;
+	if (unlikely(comm_call_begin(comm)))
+		return false;
+	if (unlikely(!quick_call(comm, r->inst, &r->b, rc))) {
+		if (!jobs_idle(comm)) {
+			comm_call_end(comm);
+			return false;
+		}
+		*rc = run_here(comm, r->inst, &r->b, true);
+	}
+	comm_call_end(comm);
+	return true;
+}
+
+/* A short call that comes again and again is kept as it is, but for the user's operations: the same
+ * address may be another one by then. */
+static inline void
+remember(struct recent *r, const struct coll_call *c, const struct coll_key *key)
+{
+	if (coll_is_key(&r->key, key) && !r->chunk && !c->b.ragged && !c->stage && !r->again &&
+	    r->inst->plan->program->n_queues == 1 && !c->b.finish &&
+	    (uintptr_t)key->op <= (uintptr_t)ORIEL_XOR) {
+		r->b = c->b;
+		r->reducer = c->reducer;
+		r->b.reduce = c->b.reduce ? &r->reducer : NULL;
+		r->again = true;
+		return;
+	}
+	forget_again(r);
+	r->key = *key;
+}
+
+int
+coll_run(struct coll_call *c, const struct coll_key *key)
+{
+	struct recent *r;
 	int rc = comm_call_begin(c->comm);
 
 	if (unlikely(rc))
@@ -166,9 +202,11 @@ coll_run(struct coll_call *c)
 	if (unlikely(c->stage))
 		stage(c);
 	if (likely(!r->chunk && jobs_idle(c->comm)))
-		rc = run_here(c, r);
+		rc = run_here(c->comm, r->inst, &c->b, false);
 	else
 		rc = run_job(c, r);
+	if (key && likely(!rc))
+		remember(r, c, key);
 end:
 	comm_call_end(c->comm);
 forget:
@@ -227,7 +265,7 @@ static int
 req_done(oriel_req **req)
 {
 	struct coll_req *r = of(*req);
-	int rc = r->running ? job_result(&r->job) : 0;
+	int rc = unlikely(r->running && r->job.status) ? job_result(&r->job) : 0;
 
 	r->running = false;
 	if (!r->persistent)
@@ -235,16 +273,21 @@ req_done(oriel_req **req)
 	return rc;
 }
 
-static int
+static inline int
 begin(struct coll_req *r)
 {
 	int rc = comm_call_begin(r->call.comm);
+	enum job_state state;
 
 	if (unlikely(rc))
 		return rc;
-	stage(&r->call);
-	r->running = true;
-	job_start(&r->job);
+	if (unlikely(r->call.stage))
+		stage(&r->call);
+	state = job_quick(&r->job);
+	r->req.settled = state == JOB_COMPLETE;
+	r->running = state != JOB_COMPLETE;
+	if (unlikely(state == JOB_NOT_BEGUN))
+		job_start(&r->job);
 	comm_call_end(r->call.comm);
 	return 0;
 }
@@ -252,9 +295,14 @@ begin(struct coll_req *r)
 static int
 req_start(oriel_req *req)
 {
-	int rc = coll_enter(of(req)->call.comm);
+	struct coll_req *r = of(req);
+	int rc;
 
-	return rc ? rc : begin(of(req));
+	if (unlikely(r->running && !job_done(&r->job)))
+		return req_running(req);
+	/* The context was looked at by the caller. */
+	rc = likely(r->call.comm->magic == COMM_MAGIC) ? 0 : comm_enter(r->call.comm);
+	return unlikely(rc) ? rc : begin(r);
 }
 
 static int
@@ -302,7 +350,7 @@ coll_req_make(struct coll_req **out, struct coll_call **c)
 int
 coll_req_go(struct coll_req *r, int rc, bool persistent, oriel_req **req)
 {
-	const struct recent *recent;
+	struct recent *recent;
 	oriel_comm *comm = r->call.comm;
 
 	if (!rc && !req)

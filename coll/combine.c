@@ -190,27 +190,27 @@ describe_reduce_scatterv(struct coll_call *c, oriel_comm *comm, const void *in, 
 	return rc;
 }
 
-COLL_FORMS(reduce,
-           COLL_ARGS(oriel_comm *comm, const void *in, void *out, size_t count, int type,
-                     const oriel_op *op, int root),
-           COLL_ARGS(comm, in, out, count, type, op, root))
-COLL_FORMS(allreduce,
-           COLL_ARGS(oriel_comm *comm, const void *in, void *out, size_t count, int type,
-                     const oriel_op *op),
-           COLL_ARGS(comm, in, out, count, type, op))
-COLL_FORMS(reduce_scatter,
-           COLL_ARGS(oriel_comm *comm, const void *in, void *out, size_t count, int type,
-                     const oriel_op *op),
-           COLL_ARGS(comm, in, out, count, type, op))
+COLL_FORMS_OF(COLL_REDUCE, reduce,
+              COLL_ARGS(oriel_comm *comm, const void *in, void *out, size_t count, int type,
+                        const oriel_op *op, int root),
+              COLL_ARGS(comm, in, out, count, type, op, root), in, out, count, op, type, root)
+COLL_FORMS_OF(COLL_ALLREDUCE, allreduce,
+              COLL_ARGS(oriel_comm *comm, const void *in, void *out, size_t count, int type,
+                        const oriel_op *op),
+              COLL_ARGS(comm, in, out, count, type, op), in, out, count, op, type, 0)
+COLL_FORMS_OF(COLL_REDUCE_SCATTER, reduce_scatter,
+              COLL_ARGS(oriel_comm *comm, const void *in, void *out, size_t count, int type,
+                        const oriel_op *op),
+              COLL_ARGS(comm, in, out, count, type, op), in, out, count, op, type, 0)
 COLL_FORMS(reduce_scatterv,
            COLL_ARGS(oriel_comm *comm, const void *in, void *out, const size_t *counts, int type,
                      const oriel_op *op),
            COLL_ARGS(comm, in, out, counts, type, op))
-COLL_FORMS(scan,
-           COLL_ARGS(oriel_comm *comm, const void *in, void *out, size_t count, int type,
-                     const oriel_op *op),
-           COLL_ARGS(comm, in, out, count, type, op))
-COLL_FORMS(exscan,
-           COLL_ARGS(oriel_comm *comm, const void *in, void *out, size_t count, int type,
-                     const oriel_op *op),
-           COLL_ARGS(comm, in, out, count, type, op))
+COLL_FORMS_OF(COLL_SCAN, scan,
+              COLL_ARGS(oriel_comm *comm, const void *in, void *out, size_t count, int type,
+                        const oriel_op *op),
+              COLL_ARGS(comm, in, out, count, type, op), in, out, count, op, type, 0)
+COLL_FORMS_OF(COLL_EXSCAN, exscan,
+              COLL_ARGS(oriel_comm *comm, const void *in, void *out, size_t count, int type,
+                        const oriel_op *op),
+              COLL_ARGS(comm, in, out, count, type, op), in, out, count, op, type, 0)

@@ -160,7 +160,10 @@ say_choice(const struct question *q, const struct coll_choice *c)
 	} else {
 		out_say(&q->out, "because: ORIEL_ALGORITHM: %s", selection_forced(q->s, q->op));
 	}
-	if (c->chunk)
+	if (c->chunk && q->bytes != SELECT_UNKNOWN)
+		out_say(&q->out, "chunks: %zu of %s bytes, each with these rounds, overlapping",
+		        (q->bytes - 1) / c->chunk + 1, tuning_size_text(c->chunk, place));
+	else if (c->chunk)
 		out_say(&q->out, "chunks: %s bytes", tuning_size_text(c->chunk, place));
 	else
 		out_say(&q->out, "chunks: none");

@@ -20,18 +20,34 @@
 #define F32_464 0x43e80000
 #define F32_65536 0x47800000
 
+ALWAYS uint32_t
+choose_one(int yes, uint32_t a, uint32_t b)
+{
+	return yes ? a : b;
+}
+
+ALWAYS int32_t
+min_one(int32_t a, int32_t b)
+{
+	return a < b ? a : b;
+}
+
+ALWAYS int32_t
+max_one(int32_t a, int32_t b)
+{
+	return a < b ? b : a;
+}
+
 #define N(name) name##_one
 #define F float
 #define I int32_t
 #define U uint32_t
-#define MASK(yes) (-(yes))
 #include "coll/reduce_convert.h"
 
 #define N(name) name##_vector
 #define F f32_vector
 #define I i32_vector
 #define U u32_vector
-#define MASK(yes) (yes)
 #include "coll/reduce_convert.h"
 
 ALWAYS float
@@ -47,33 +63,85 @@ one_nan_f64(double f)
 }
 
 /* LANES short floats, at any address. */
-#define SHORT_VECTOR(T, u)                                                                         \
+#define GET(T, u)                                                                                  \
 	ALWAYS f32_vector get_##T(const void *from)                                                \
 	{                                                                                          \
 		return widen_##T##_vector(load_##u(from));                                         \
-	}                                                                                          \
+	}
+#define PUT(T, u)                                                                                  \
 	ALWAYS void put_##T(void *to, f32_vector f)                                                \
 	{                                                                                          \
 		store_##u(to, narrow_##T##_vector(f));                                             \
 	}
-SHORT_VECTOR(bf16, u16)
-SHORT_VECTOR(e4m3, u8)
-SHORT_VECTOR(e5m2, u8)
+/* One of them. */
+#define ONE(T, U)                                                                                  \
+	ALWAYS float widen_##T(U x)                                                                \
+	{                                                                                          \
+		return widen_##T##_one(x);                                                         \
+	}                                                                                          \
+	ALWAYS U narrow_##T(float f)                                                               \
+	{                                                                                          \
+		return (U)narrow_##T##_one(f);                                                     \
+	}
+ONE(bf16, uint16_t)
+ONE(e4m3, uint8_t)
+ONE(e5m2, uint8_t)
+GET(bf16, u16)
+PUT(bf16, u16)
+PUT(e4m3, u8)
+PUT(e5m2, u8)
 #ifndef HALF_LANES
-SHORT_VECTOR(f16, u16)
+ONE(f16, uint16_t)
+GET(f16, u16)
+PUT(f16, u16)
+GET(e4m3, u8)
+GET(e5m2, u8)
 #else
+ALWAYS float
+widen_f16(uint16_t x)
+{
+	return half_to_one(x);
+}
+
+ALWAYS uint16_t
+narrow_f16(float f)
+{
+	return one_to_half(one_nan_f32(f));
+}
+
 ALWAYS f32_vector
 get_f16(const void *from)
 {
-	return load_half(from);
+	u16_vector h;
+
+	memcpy(&h, from, sizeof(h));
+	return half_to_f32(h);
 }
 
 ALWAYS void
 put_f16(void *to, f32_vector f)
 {
-	u32_vector u = bits_vector(f);
+	const u32_vector nan = (u32_vector){ 0 } + F32_NAN;
+	u16_vector h = f32_to_half(number_vector(choose_vector(f != f, nan, bits_vector(f))));
 
-	store_half(to, number_vector(u ^ ((u ^ F32_NAN) & (u32_vector)(f != f))));
+	memcpy(to, &h, sizeof(h));
+}
+
+/* e5m2 is the upper half of an fp16. */
+ALWAYS f32_vector
+get_e5m2(const void *from)
+{
+	return half_to_f32(load_u8_to_u16(from) << 8);
+}
+
+/* An fp16 with the bits of an e4m3 at the same places is 2^8 times smaller, subnormals too. */
+ALWAYS f32_vector
+get_e4m3(const void *from)
+{
+	u16_vector h = load_u8_to_u16(from), mag = h & 0x7f;
+	u16_vector nan = (u16_vector)(mag == 0x7f) & 0x7c00;
+
+	return half_to_f32((h & 0x80) << 8 | mag << 7 | nan) * 256;
 }
 #endif
 

@@ -118,33 +118,39 @@ FLOAT(f64)
                                                                                                    \
 		(void)r;                                                                           \
 		SHORT_LOOP(put_##T(d + i, get_##T(s + i) sign get_##T(t + i)),                     \
-		           d[i] = (T)narrow_##T##_one(widen_##T##_one(s[i])                        \
-		                                              sign widen_##T##_one(t[i])))         \
+		           d[i] = narrow_##T(widen_##T(s[i]) sign widen_##T(t[i])))                \
 	}                                                                                          \
 	static void T##_combine_##op(float *acc, const void *from, size_t n)                       \
 	{                                                                                          \
 		const T *s = from;                                                                 \
                                                                                                    \
 		SHORT_LOOP(store_f32(acc + i, load_f32(acc + i) sign get_##T(s + i)),              \
-		           acc[i] = acc[i] sign widen_##T##_one(s[i]))                             \
+		           acc[i] = acc[i] sign widen_##T(s[i]))                                   \
 	}
 #define SHORT(T)                                                                                   \
 	SHORT_OP(T, sum, +)                                                                        \
 	SHORT_OP(T, prod, *)                                                                       \
 	PAIR(T, min, min_##T((T)x, (T)y))                                                          \
 	PAIR(T, max, max_##T((T)x, (T)y))                                                          \
-	DIVIDE(T, float, widen_##T##_one, (T)narrow_##T##_one)                                     \
+	static void T##_divide(void *v, size_t n, int by)                                          \
+	{                                                                                          \
+		const float y = (float)by;                                                         \
+		T *d = v;                                                                          \
+                                                                                                   \
+		SHORT_LOOP(put_##T(d + i, get_##T(d + i) / y),                                     \
+		           d[i] = narrow_##T(widen_##T(d[i]) / y))                                 \
+	}                                                                                          \
 	static void T##_widen(float *acc, const void *from, size_t n)                              \
 	{                                                                                          \
 		const T *s = from;                                                                 \
                                                                                                    \
-		SHORT_LOOP(store_f32(acc + i, get_##T(s + i)), acc[i] = widen_##T##_one(s[i]))     \
+		SHORT_LOOP(store_f32(acc + i, get_##T(s + i)), acc[i] = widen_##T(s[i]))           \
 	}                                                                                          \
 	static void T##_narrow(void *to, const float *acc, size_t n)                               \
 	{                                                                                          \
 		T *d = to;                                                                         \
                                                                                                    \
-		SHORT_LOOP(put_##T(d + i, load_f32(acc + i)), d[i] = (T)narrow_##T##_one(acc[i]))  \
+		SHORT_LOOP(put_##T(d + i, load_f32(acc + i)), d[i] = narrow_##T(acc[i]))           \
 	}
 SHORT(f16)
 SHORT(bf16)

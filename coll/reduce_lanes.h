@@ -10,6 +10,8 @@
 #include <string.h>
 #ifdef __x86_64__
 #include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
 #endif
 
 #define ALWAYS static inline __attribute__((always_inline, unused))
@@ -25,10 +27,12 @@
 typedef float f32_vector __attribute__((vector_size(VECTOR)));
 typedef int32_t i32_vector __attribute__((vector_size(VECTOR)));
 typedef uint32_t u32_vector __attribute__((vector_size(VECTOR)));
+typedef uint16_t u16_vector __attribute__((vector_size(VECTOR / 2)));
 
 /*
- * load: LANES integers from any address. store: lanes that fit, to any address. load_half and
- * store_half: fp16, where the CPU converts it (HALF_LANES); NaNs keep their payload.
+ * load: LANES integers from any address. store: lanes that fit, to any address. choose: a where
+ * the comparison `yes` holds, else b. half_to_f32, f32_to_half and those with one: fp16, where
+ * the CPU converts it (HALF_LANES); NaNs keep their payload.
  */
 #if VECTOR == 64
 #define HALF_LANES
@@ -44,6 +48,12 @@ load_u8(const void *from)
 	return (u32_vector)_mm512_cvtepu8_epi32(_mm_loadu_si128(from));
 }
 
+ALWAYS u16_vector
+load_u8_to_u16(const void *from)
+{
+	return (u16_vector)_mm256_cvtepu8_epi16(_mm_loadu_si128(from));
+}
+
 ALWAYS void
 store_u16(void *to, u32_vector u)
 {
@@ -57,15 +67,33 @@ store_u8(void *to, u32_vector u)
 }
 
 ALWAYS f32_vector
-load_half(const void *from)
+half_to_f32(u16_vector h)
 {
-	return (f32_vector)_mm512_cvtph_ps(_mm256_loadu_si256(from));
+	return (f32_vector)_mm512_cvtph_ps((__m256i)h);
 }
 
-ALWAYS void
-store_half(void *to, f32_vector f)
+ALWAYS u16_vector
+f32_to_half(f32_vector f)
 {
-	_mm256_storeu_si256(to, _mm512_cvtps_ph((__m512)f, _MM_FROUND_TO_NEAREST_INT));
+	return (u16_vector)_mm512_cvtps_ph((__m512)f, _MM_FROUND_TO_NEAREST_INT);
+}
+
+ALWAYS u32_vector
+choose_vector(i32_vector yes, u32_vector a, u32_vector b)
+{
+	return (u32_vector)_mm512_ternarylogic_epi32((__m512i)yes, (__m512i)a, (__m512i)b, 0xca);
+}
+
+ALWAYS i32_vector
+min_vector(i32_vector a, i32_vector b)
+{
+	return (i32_vector)_mm512_min_epi32((__m512i)a, (__m512i)b);
+}
+
+ALWAYS i32_vector
+max_vector(i32_vector a, i32_vector b)
+{
+	return (i32_vector)_mm512_max_epi32((__m512i)a, (__m512i)b);
 }
 #elif VECTOR == 32
 #define HALF_LANES
@@ -79,6 +107,12 @@ ALWAYS u32_vector
 load_u8(const void *from)
 {
 	return (u32_vector)_mm256_cvtepu8_epi32(_mm_loadl_epi64(from));
+}
+
+ALWAYS u16_vector
+load_u8_to_u16(const void *from)
+{
+	return (u16_vector)_mm_cvtepu8_epi16(_mm_loadl_epi64(from));
 }
 
 ALWAYS __m128i
@@ -103,17 +137,71 @@ store_u8(void *to, u32_vector u)
 }
 
 ALWAYS f32_vector
-load_half(const void *from)
+half_to_f32(u16_vector h)
 {
-	return (f32_vector)_mm256_cvtph_ps(_mm_loadu_si128(from));
+	return (f32_vector)_mm256_cvtph_ps((__m128i)h);
 }
 
-ALWAYS void
-store_half(void *to, f32_vector f)
+ALWAYS u16_vector
+f32_to_half(f32_vector f)
 {
-	_mm_storeu_si128(to, _mm256_cvtps_ph((__m256)f, _MM_FROUND_TO_NEAREST_INT));
+	return (u16_vector)_mm256_cvtps_ph((__m256)f, _MM_FROUND_TO_NEAREST_INT);
 }
-#elif defined(__x86_64__) /* SSE2 packs signed words only */
+
+ALWAYS u32_vector
+choose_vector(i32_vector yes, u32_vector a, u32_vector b)
+{
+	return (u32_vector)_mm256_blendv_epi8((__m256i)b, (__m256i)a, (__m256i)yes);
+}
+
+ALWAYS i32_vector
+min_vector(i32_vector a, i32_vector b)
+{
+	return (i32_vector)_mm256_min_epi32((__m256i)a, (__m256i)b);
+}
+
+ALWAYS i32_vector
+max_vector(i32_vector a, i32_vector b)
+{
+	return (i32_vector)_mm256_max_epi32((__m256i)a, (__m256i)b);
+}
+#else
+ALWAYS u32_vector
+choose_vector(i32_vector yes, u32_vector a, u32_vector b)
+{
+	return b ^ ((a ^ b) & (u32_vector)yes);
+}
+
+ALWAYS i32_vector
+min_vector(i32_vector a, i32_vector b)
+{
+	return (i32_vector)choose_vector(a < b, (u32_vector)a, (u32_vector)b);
+}
+
+ALWAYS i32_vector
+max_vector(i32_vector a, i32_vector b)
+{
+	return (i32_vector)choose_vector(a < b, (u32_vector)b, (u32_vector)a);
+}
+#endif
+
+#if VECTOR > 16
+ALWAYS float
+half_to_one(uint16_t h)
+{
+	return _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(h)));
+}
+
+ALWAYS uint16_t
+one_to_half(float f)
+{
+	__m128i h = _mm_cvtps_ph(_mm_set_ss(f), _MM_FROUND_TO_NEAREST_INT);
+
+	return (uint16_t)_mm_cvtsi128_si32(h);
+}
+#endif
+
+#if VECTOR == 16 && defined(__x86_64__) /* SSE2 packs signed words only */
 ALWAYS u32_vector
 load_u16(const void *from)
 {
@@ -146,44 +234,84 @@ store_u8(void *to, u32_vector u)
 
 	memcpy(to, &i, sizeof(i));
 }
-#else
-#define CONVERTED(name, T)                                                                         \
-	ALWAYS u32_vector load_##name(const void *from)                                            \
-	{                                                                                          \
-		T v __attribute__((vector_size(LANES * sizeof(T))));                               \
-                                                                                                   \
-		memcpy(&v, from, sizeof(v));                                                       \
-		return __builtin_convertvector(v, u32_vector);                                     \
-	}                                                                                          \
-	ALWAYS void store_##name(void *to, u32_vector u)                                           \
-	{                                                                                          \
-		typedef T V __attribute__((vector_size(LANES * sizeof(T))));                       \
-		V v = __builtin_convertvector(u, V);                                               \
-                                                                                                   \
-		memcpy(to, &v, sizeof(v));                                                         \
-	}
-CONVERTED(u16, uint16_t)
-CONVERTED(u8, uint8_t)
-#ifdef __aarch64__
-#define HALF_LANES
-typedef __fp16 half_vector __attribute__((vector_size(LANES * 2)));
-ALWAYS f32_vector
-load_half(const void *from)
+#elif VECTOR == 16
+typedef uint8_t u8_vector __attribute__((vector_size(LANES)));
+ALWAYS u32_vector
+load_u16(const void *from)
 {
-	half_vector v;
+	u16_vector v;
 
 	memcpy(&v, from, sizeof(v));
-	return __builtin_convertvector(v, f32_vector);
+	return __builtin_convertvector(v, u32_vector);
+}
+
+ALWAYS u32_vector
+load_u8(const void *from)
+{
+	u8_vector v;
+
+	memcpy(&v, from, sizeof(v));
+	return __builtin_convertvector(v, u32_vector);
 }
 
 ALWAYS void
-store_half(void *to, f32_vector f)
+store_u16(void *to, u32_vector u)
 {
-	half_vector v = __builtin_convertvector(f, half_vector);
+	u16_vector v = __builtin_convertvector(u, u16_vector);
+
+	memcpy(to, &v, sizeof(v));
+}
+
+ALWAYS void
+store_u8(void *to, u32_vector u)
+{
+	u8_vector v = __builtin_convertvector(u, u8_vector);
 
 	memcpy(to, &v, sizeof(v));
 }
 #endif
+
+#ifdef __aarch64__
+#define HALF_LANES
+ALWAYS float
+half_to_one(uint16_t h)
+{
+	__fp16 f;
+
+	memcpy(&f, &h, sizeof(f));
+	return (float)f;
+}
+
+ALWAYS uint16_t
+one_to_half(float f)
+{
+	__fp16 h = (__fp16)f;
+	uint16_t u;
+
+	memcpy(&u, &h, sizeof(u));
+	return u;
+}
+
+ALWAYS u16_vector
+load_u8_to_u16(const void *from)
+{
+	u8_vector v;
+
+	memcpy(&v, from, sizeof(v));
+	return __builtin_convertvector(v, u16_vector);
+}
+
+ALWAYS f32_vector
+half_to_f32(u16_vector h)
+{
+	return (f32_vector)vcvt_f32_f16((float16x4_t)h);
+}
+
+ALWAYS u16_vector
+f32_to_half(f32_vector f)
+{
+	return (u16_vector)vcvt_f16_f32((float32x4_t)f);
+}
 #endif
 
 ALWAYS f32_vector

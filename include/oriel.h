@@ -159,10 +159,8 @@ int oriel_comm_strided(oriel_comm *comm, int start, int stride, int size, oriel_
  */
 int oriel_comm_grid(oriel_comm *comm, int n_dims, const int *dims, const int *keep,
                     oriel_comm **out);
-/*
- * Collective; windows of comm must be freed and its requests complete before (EBUSY, on all ranks).
- * The world cannot be freed. NULL is allowed.
- */
+/* Collective; windows of comm must be freed and its requests completed before (EBUSY). The world
+ * cannot be freed. NULL is allowed. */
 int oriel_comm_free(oriel_comm *comm);
 /*
  * Local: every wait and collective on comm, here and on the members that can be
@@ -174,8 +172,10 @@ int oriel_comm_abort(oriel_comm *comm);
  * one: a new communicator of the ranks that live, in the same order. They agree
  * on the membership even if more ranks fail meanwhile; a rank that fails after
  * the agreement fails the new communicator, which can be shrunk again. comm
- * stays as it is; free it. Errors: EEXPELLED (the others went on without this
- * rank), ETIMEDOUT, ENOMEM.
+ * stays as it is; free it. A rank that lives and has not called is waited for;
+ * ORIEL_CALL_TIMEOUT limits that, and the call can then be made again. Errors:
+ * EINVAL, EBUSY, EEXPELLED (the others went on without this rank), ETIMEDOUT,
+ * ENOMEM, ELIMIT; after the last two the others find the new one aborted.
  */
 int oriel_comm_shrink(oriel_comm *comm, oriel_comm **out);
 

@@ -77,7 +77,8 @@ typedef void oriel_op_fn(void *out, const void *a, const void *b, size_t n, void
  * used with. commutative 0: terms are combined in the ranks' order, as they are
  * for any op that the caller wants so. fn may be called by any thread that makes
  * progress, with elements that are aligned like the buffers. The op may be freed
- * when no request uses it any more.
+ * when no request uses it any more; oriel_fini frees what is left. Errors: EHANDLE,
+ * EINVAL (fn or op is NULL, or an op of the library is freed), ENOMEM.
  */
 int oriel_op_create(oriel_ctx *ctx, oriel_op_fn *fn, void *arg, int commutative, oriel_op **op);
 int oriel_op_free(oriel_op *op);

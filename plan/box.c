@@ -6,6 +6,7 @@
 struct boxes {
 	pthread_mutex_t lock; /* taken with ctx->progress held; nothing is taken under it */
 	struct box *head;
+	uint64_t made;
 	struct table
 	        *ended; /* ids of communicators that failed and are freed: lines may still come */
 };
@@ -106,6 +107,7 @@ box_make(struct boxes *t, const struct box_key *key)
 	memset(b, 0, offsetof(struct box, mbox) + offsetof(struct mbox, scratch));
 	b->key = *key;
 	HASH_ADD(hh, t->head, key, sizeof(b->key), b);
+	store_relaxed(&t->made, t->made + 1);
 	return b;
 }
 
@@ -128,6 +130,28 @@ box_find(oriel_ctx *ctx, uint64_t comm, int rank, unsigned channel, bool make)
 	b = box_find_locked(ctx->boxes, comm, rank, channel, make);
 	pthread_mutex_unlock(&ctx->boxes->lock);
 	return b;
+}
+
+uint64_t
+box_count(oriel_ctx *ctx)
+{
+	return load_relaxed(&ctx->boxes->made);
+}
+
+size_t
+box_ranks(oriel_ctx *ctx, uint64_t comm, unsigned channel, int *ranks, size_t max)
+{
+	struct box *b = NULL, *next;
+	size_t n = 0;
+
+	pthread_mutex_lock(&ctx->boxes->lock);
+	HASH_ITER(hh, ctx->boxes->head, b, next)
+	{
+		if (b->key.comm == comm && b->key.channel == channel && n < max)
+			ranks[n++] = (int)b->key.rank;
+	}
+	pthread_mutex_unlock(&ctx->boxes->lock);
+	return n;
 }
 
 /* The sender broke the rules of the channel: nothing that it sends can be trusted any more. */

@@ -29,5 +29,9 @@ struct box {
 
 /* make false: NULL if there is none. make true: NULL if there is no memory. */
 struct box *box_find(oriel_ctx *ctx, uint64_t comm, int rank, unsigned channel, bool make);
+/* Grows with each mailbox that is made. */
+uint64_t box_count(oriel_ctx *ctx);
+/* The world ranks, at most max, that a communicator has mailboxes of this channel for; how many. */
+size_t box_ranks(oriel_ctx *ctx, uint64_t comm, unsigned channel, int *ranks, size_t max);
 
 #endif

@@ -45,6 +45,7 @@ instance_free(struct instance *inst)
 	for (int k = 0; k < MBOX_CALLS; k++) {
 		free(inst->launch[k].chan);
 		free(inst->launch[k].steps[0]);
+		free(inst->launch[k].openings);
 	}
 	free(inst);
 }
@@ -120,8 +121,10 @@ instance_connect(oriel_comm *comm, struct instance *inst, struct launch *l)
 	l->ctx = comm->ctx;
 	l->plan = plan;
 	l->n_queues = plan->program->n_queues;
+	launch_queues(l);
 	l->mortal = comm->ctx->knobs.s.die[0] != '\0';
 	l->chan = chan;
+	l->scratch = &comm->plan->scratch[slot];
 	return 0;
 }
 
@@ -139,7 +142,6 @@ instance_make(oriel_comm *comm, const struct program *program, const struct shap
 		instance_free(inst);
 		return rc;
 	}
-	snprintf((char *)inst->name, sizeof(inst->name), "%s", program->name);
 	inst->bytes = sizeof(*inst) + plan_bytes(inst->plan) +
 	              MBOX_CALLS * inst->plan->n_edges * sizeof(struct chan *);
 	*out = inst;
@@ -197,9 +199,11 @@ make_step(const struct launch *l, const struct op *op)
 	struct step st = { .src = op->src };
 	struct wire w = { .dst = op->dst, .block = op->i, .last = op->last, .tag = l->tag };
 
+	st.kind = op->kind;
 	if (op->kind > OP_WAIT)
 		return st;
 	st.c = l->chan[op->edge];
+	st.len = op->n;
 	if (op->kind == OP_WAIT)
 		return st;
 	w.len = (uint32_t)(op->n * l->block);
@@ -220,13 +224,23 @@ make_steps(struct launch *l)
 	struct step *st;
 
 	free(l->steps[0]);
+	free(l->openings);
 	l->steps[0] = l->steps[1] = NULL;
-	if (l->large || l->clipped || l->ragged || l->ctx->knobs.v.delay || n > STEPS_MAX)
+	l->openings = NULL;
+	l->quick = NULL;
+	if (l->large || l->clipped || l->ragged || l->ctx->knobs.v.delay || l->mortal ||
+	    n > STEPS_MAX)
 		return;
 	st = calloc(n + 1, sizeof(*st));
-	if (!st)
+	l->openings = calloc(plan->n_edges + 1, sizeof(*l->openings));
+	if (!st || !l->openings) {
+		free(st);
 		return;
+	}
+	for (uint32_t e = 0; e < plan->n_edges; e++)
+		l->openings[e] = (struct opening){ l->chan[e], chan_begin(plan->edges[e].expect) };
 	l->steps[0] = st;
+	l->steps_end = st + plan->queue[0].n;
 	l->steps[1] = st + plan->queue[0].n;
 	for (unsigned k = 0; k < MBOX_QUEUES; k++)
 		for (uint32_t i = 0; i < plan->queue[k].n; i++)
@@ -267,6 +281,12 @@ launch_shape(struct launch *l, const struct binding *b)
 	l->bytes = b->bytes;
 	l->salt = b->salt;
 	l->ragged = b->ragged;
+	l->record =
+	        (struct launch_record){ .comm = l->comm->id,
+		                        .plan = l->plan->hash,
+		                        .bytes = b->block,
+		                        .steps = l->plan->queue[0].n | UINT64_C(0xffffffff) << 32 };
+	snprintf((char *)l->record.name, sizeof(l->record.name), "%s", l->plan->program->name);
 	l->shaped = true;
 	l->shape = ++l->comm->plan->shapes;
 	make_steps(l);

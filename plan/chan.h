@@ -32,10 +32,15 @@ struct chan {
 	uint64_t seen;     /* messages taken in, ever */
 	uint64_t credited; /* of seen, told to the peer */
 	struct recorder_peer *rec;
-	size_t more;         /* where a payload that is marked "more" goes */
-	size_t got;          /* bytes of this call; ragged calls count them */
-	uint32_t landed;     /* batches of the running call */
-	uint32_t expect;     /* batches of the running call that its plan waits for */
+	size_t more; /* where a payload that is marked "more" goes */
+	size_t got;  /* bytes of this call; ragged calls count them */
+	union {
+		struct {
+			uint32_t landed; /* batches of the running call */
+			uint32_t expect; /* of those that its plan waits for */
+		};
+		uint64_t begin; /* both, at the beginning of a call */
+	};
 	uint64_t ready_told; /* the call that the peer was last told to be ready for */
 	bool connected;
 	bool unquiet;  /* ucx may still read sources of puts to it */
@@ -55,6 +60,19 @@ struct chan {
 	unsigned channel;
 	struct recorder_peer uncounted; /* what rec points to when the recorder is full */
 };
+
+static inline uint64_t
+chan_begin(uint32_t expect)
+{
+	union {
+		struct {
+			uint32_t landed, expect;
+		};
+		uint64_t word;
+	} b = { .expect = expect };
+
+	return b.word;
+}
 
 /* Makes the part that needs nothing of the peer. */
 int chan_make(oriel_comm *comm, int rank, unsigned channel, struct chan **out);

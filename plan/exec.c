@@ -143,7 +143,7 @@ step_of(const struct launch *l, const struct cursor *cur)
 }
 
 /* Until its end, an op that cannot go, or an error. */
-static inline int
+static int
 run_queue(struct launch *l, struct cursor *cur)
 {
 	while (cur->op < cur->end) {
@@ -184,8 +184,11 @@ run_queues(struct launch *l, bool *live)
 {
 	*live = false;
 	for (unsigned k = 0; k < l->n_queues; k++) {
-		int rc = run_queue(l, &l->cur[k]);
+		int rc;
 
+		if (likely(l->steps[0]) && short_run(l, &l->cur[k], l->steps[k]))
+			continue;
+		rc = run_queue(l, &l->cur[k]);
 		if (unlikely(rc))
 			return rc;
 		*live |= l->cur[k].op < l->cur[k].end;

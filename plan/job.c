@@ -67,12 +67,17 @@ bind_piece(struct job *j, struct piece *p, uint32_t chunk)
 
 /* The first error counts. */
 static void
-spoil(struct job *j, int rc)
+spoil_slow(struct job *j, int rc)
 {
-	if (!rc || j->status)
-		return;
 	j->status = rc;
 	snprintf(j->detail, sizeof(j->detail), "%s", oriel_detail());
+}
+
+static inline void
+spoil(struct job *j, int rc)
+{
+	if (unlikely(rc && !j->status))
+		spoil_slow(j, rc);
 }
 
 /* ---- Under ctx->task_lock ---- */
@@ -155,6 +160,7 @@ drop_ended(struct plan_state *s)
 			continue;
 		}
 		*at = j->next;
+		add_release(&s->crowd, (uint32_t)-1);
 		/* Last: whoever sees it may free it. */
 		store_release(&j->done, 1);
 	}
@@ -227,7 +233,32 @@ end_solo(struct job *j, int rc)
 {
 	spoil(j, launch_end(j->launch, rc));
 	store_release(&j->comm->plan->busy[j->first % MBOX_CALLS], false);
+	add_release(&j->comm->plan->crowd, (uint32_t)-1);
 	store_release(&j->done, 1);
+}
+
+void
+job_go_on(struct job *j, struct launch *l)
+{
+	oriel_ctx *ctx = l->ctx;
+	bool done;
+	int rc = exec_try(l, &done);
+
+	j->status = 0;
+	if (likely(rc || done)) {
+		spoil(j, launch_end(l, rc));
+		store_release(&j->done, 1);
+		return;
+	}
+	l->patient = true;
+	j->comm->plan->busy[j->first % MBOX_CALLS] = true;
+	add_relaxed(&j->comm->plan->crowd, 1);
+	j->launch = l;
+	j->next = NULL;
+	j->started = j->ended = 0;
+	store_relaxed(&j->done, 0);
+	store_release(&ctx->solo, j);
+	task_begun(ctx);
 }
 
 /* True: it has begun, and may have ended. */
@@ -235,12 +266,10 @@ static inline bool
 start_solo(struct job *j)
 {
 	struct plan_state *s = j->comm->plan;
-	oriel_ctx *ctx = j->comm->ctx;
-	bool done;
+	const oriel_ctx *ctx = j->comm->ctx;
 	int rc;
 
-	if (j->n_chunks > 1 || load_relaxed(&s->jobs) || load_relaxed(&ctx->solo) ||
-	    load_acquire(&s->busy[(j->comm->n_calls + 1) % MBOX_CALLS]))
+	if (j->n_chunks > 1 || load_acquire(&s->crowd) || load_relaxed(&ctx->solo))
 		return false;
 	rc = launch_begin(j->inst, j->comm, take_numbers(j), &j->binding, j->fixed, true,
 	                  &j->launch);
@@ -249,14 +278,7 @@ start_solo(struct job *j)
 		store_release(&j->done, 1);
 		return true;
 	}
-	s->busy[j->first % MBOX_CALLS] = true;
-	rc = exec_try(j->launch, &done);
-	if (rc || done) {
-		end_solo(j, rc);
-		return true;
-	}
-	store_release(&ctx->solo, j);
-	task_begun(ctx);
+	job_go_on(j, j->launch);
 	return true;
 }
 
@@ -287,15 +309,16 @@ job_start(struct job *j)
 	struct plan_state *s = j->comm->plan;
 	oriel_ctx *ctx = j->comm->ctx;
 
-	j->next = NULL;
-	j->started = j->ended = 0;
 	j->status = 0;
-	store_relaxed(&j->done, 0);
 	if (likely(start_solo(j)))
 		return;
+	j->next = NULL;
+	j->started = j->ended = 0;
+	store_relaxed(&j->done, 0);
 	pthread_mutex_lock(&ctx->task_lock);
 	job_adopt(ctx);
 	take_numbers(j);
+	add_relaxed(&s->crowd, 1);
 	enlist(s, j);
 	advance_all(&s->task);
 	pthread_mutex_unlock(&ctx->task_lock);
@@ -344,43 +367,6 @@ job_wait(struct job *j)
 	while (!job_done(j))
 		ctx_wait(j->comm->ctx, turn, watch, j, ORIEL_FOREVER);
 	return job_result(j);
-}
-
-/* Another thread may be in a call that only its slot knows of. */
-static bool
-any_busy(const struct plan_state *s)
-{
-	bool busy = false;
-
-	for (unsigned slot = 0; slot < MBOX_CALLS; slot++)
-		busy |= load_acquire(&s->busy[slot]);
-	return busy;
-}
-
-int
-jobs_check_ended(oriel_comm *comm)
-{
-	struct plan_state *s = comm->plan;
-	oriel_ctx *ctx = comm->ctx;
-	const struct job *j;
-	int rc = 0;
-
-	if (!s)
-		return 0;
-	pthread_mutex_lock(&ctx->task_lock);
-	job_adopt(ctx);
-	if (s->jobs)
-		advance_all(&s->task);
-	j = s->jobs;
-	if (j)
-		rc = fail(ORIEL_EBUSY, "%s, call %llu of communicator %016llx, is running",
-		          j->inst->plan->program->name, (unsigned long long)j->first,
-		          (unsigned long long)comm->id);
-	else if (any_busy(s))
-		rc = fail(ORIEL_EBUSY, "another thread is in a call of communicator %016llx",
-		          (unsigned long long)comm->id);
-	pthread_mutex_unlock(&ctx->task_lock);
-	return rc;
 }
 
 int

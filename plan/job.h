@@ -60,6 +60,12 @@ job_done(const struct job *j)
 {
 	return load_acquire(&j->done) != 0;
 }
+enum job_state { JOB_NOT_BEGUN = 0, JOB_UNDER_WAY, JOB_COMPLETE };
+/* plan/quick.c: as job_start for one that was started before. Not begun: nothing was done;
+ * complete: without an error, and the job looks as if it had never been started. */
+enum job_state job_quick(struct job *j);
+/* Its one call has begun, and some of its ops are through. */
+void job_go_on(struct job *j, struct launch *l);
 /* Makes progress until it is done; its result. */
 int job_wait(struct job *j);
 /* If it is solo: runs it on this thread to its end. True: it is done. */
@@ -68,15 +74,13 @@ bool job_run_solo(struct job *j);
 int job_result(const struct job *j);
 /* Its peers are watched; for waits. */
 void job_watch(struct job *j);
-/* EBUSY names a request of the communicator that runs. */
-int jobs_check_ended(oriel_comm *comm);
-/* Nothing runs on the communicator, and the slot of its next call is free. */
+/* Nothing runs on the communicator but what this thread runs. */
 static inline bool
 jobs_idle(const oriel_comm *comm)
 {
 	const struct plan_state *s = comm->plan;
 
-	return !load_relaxed(&s->jobs) && !load_relaxed(&s->busy[(comm->n_calls + 1) % MBOX_CALLS]);
+	return !load_acquire(&s->crowd);
 }
 
 #endif

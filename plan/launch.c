@@ -2,64 +2,14 @@
  * launch.c - one call: plan and channels from the cache, buffers bound, the
  * executor run, and the rules of failure kept.
  */
-#include "plan/message.h"
+#include "plan/launch.h"
+
+#include "plan/record.h"
 
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #define GRACE_NS UINT64_C(10000000000) /* for peers of a failed call, where no timeout is set */
-
-/*
- * Small calls are stamped with the coarse clock, once: its steps of some
- * milliseconds are good enough to see a hang, and the fine one would be a tenth
- * of such a call. A call that has slept is no longer small.
- */
-static inline uint64_t
-stamp(const struct launch *l)
-{
-	struct timespec ts;
-
-	if (l->timed)
-		return now_ns();
-	clock_gettime(CLOCK_MONOTONIC_COARSE, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
-
-/* Relaxed, not plain, stores: a peer that finds a mismatch reads the entry meanwhile. */
-static inline void
-record_begin(struct launch *l, const struct instance *inst)
-{
-	struct recorder *r = l->ctx->rec_out;
-	uint64_t n = add_relaxed(&r->n_calls, 1) + 1;
-	struct recorder_call *e = &r->call[n % RECORDER_CALLS];
-
-	store_relaxed(&e->number, 0);
-	fence_compiler();
-	store_relaxed(&e->comm, l->comm->id);
-	store_relaxed(&e->call, l->call);
-	store_relaxed(&e->plan, inst->plan->hash);
-	store_relaxed(&e->bytes, l->block);
-	store_relaxed(&e->start_ns, stamp(l));
-	store_relaxed(&e->end_ns, 0);
-	store_relaxed((uint64_t *)(void *)e->name, inst->name[0]);
-	store_relaxed((uint64_t *)(void *)e->name + 1, inst->name[1]);
-	store_relaxed((uint64_t *)(void *)e->name + 2, inst->name[2]);
-	store_relaxed(&e->status, 0);
-	store_relaxed(&e->step, 0);
-	store_relaxed(&e->n_steps, inst->plan->queue[0].n);
-	store_relaxed(&e->wait_peer, -1);
-	store_release(&e->number, n);
-	l->rec = e;
-}
-
-static inline void
-record_end(struct launch *l, int status)
-{
-	store_relaxed(&l->rec->status, status);
-	store_relaxed(&l->rec->step, (uint32_t)(l->cur[0].op - l->cur[0].first));
-	store_relaxed(&l->rec->end_ns, l->timed ? now_ns() : load_relaxed(&l->rec->start_ns));
-}
 
 /* The sizes that the launch was shaped for. */
 static inline bool
@@ -76,7 +26,7 @@ start(struct launch *l, const struct binding *b, bool patient)
 
 	l->base[IN] = b->buf[IN];
 	l->base[OUT] = b->buf[OUT];
-	l->base[TMP] = l->comm->plan->scratch[l->call % MBOX_CALLS].ptr;
+	l->base[TMP] = l->scratch->ptr;
 	l->binding = b;
 	l->ragged = b->ragged;
 	l->deadline = 0;
@@ -84,19 +34,20 @@ start(struct launch *l, const struct binding *b, bool patient)
 	l->patient = patient;
 	l->owed = l->timed = l->large;
 	l->unquiet = false;
+	if (unlikely(l->mortal))
+		launch_queues(l);
 	for (unsigned k = 0; k < l->n_queues; k++) {
-		l->cur[k].first = l->cur[k].op = plan->queue[k].ops;
-		l->cur[k].end = plan->queue[k].ops + plan->queue[k].n;
+		l->cur[k].op = l->cur[k].first;
 		l->cur[k].moved = 0;
 		l->cur[k].block = 0;
 	}
-	for (uint32_t e = 0; e < plan->n_edges; e++) {
-		l->chan[e]->landed = 0;
-		l->chan[e]->got = 0;
-		l->chan[e]->expect = plan->edges[e].expect;
-	}
+	for (uint32_t e = 0; e < plan->n_edges; e++)
+		l->chan[e]->begin = chan_begin(plan->edges[e].expect);
+	if (unlikely(b->ragged))
+		for (uint32_t e = 0; e < plan->n_edges; e++)
+			l->chan[e]->got = 0;
 	if (b->own)
-		local_own_block(l);
+		launch_own_block(l);
 }
 
 /*
@@ -168,11 +119,18 @@ launch_begin(struct instance *inst, oriel_comm *comm, uint64_t call, const struc
 			return fail_call(l, rc, false);
 	}
 	l->fixed = fixed ? b : NULL;
+	l->quick = NULL;
+	if (unlikely(fixed)) {
+		if (l->steps[0] && l->n_queues == 1 && !b->finish && !l->mortal)
+			l->quick = b;
+		l->own_to = (char *)b->buf[OUT] + b->own_out * l->block;
+		l->own_from = (char *)b->buf[IN] + b->own_in * l->block;
+	}
 	start(l, b, patient);
 	rc = unlikely(l->mortal) ? launch_die(l) : 0;
 	if (unlikely(rc))
 		return fail_call(l, rc, true);
-	record_begin(l, inst);
+	record_begin(l, l->timed);
 	*out = l;
 	return 0;
 }

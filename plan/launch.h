@@ -28,10 +28,16 @@ struct cursor { /* of a queue */
 struct step {
 	struct chan *c;
 	uint64_t meta;
-	size_t off; /* in src */
-	uint32_t len;
+	size_t off;   /* in src */
+	uint32_t len; /* wait: the batch */
+	uint8_t kind; /* enum op_kind */
 	uint8_t src;
 	bool plain; /* all of the above holds; else the op is worked out anew */
+};
+
+struct opening {        /* of a call: what its channels start from */
+	struct chan *c; /* NULL: the end */
+	uint64_t begin;
 };
 
 /* One call. It lives in its plan's instance, so that what does not change from call to call stays
@@ -47,6 +53,16 @@ struct launch {
 	/* Of the sizes, too: */
 	bool shaped;
 	struct step *steps[MBOX_QUEUES]; /* NULL: there are none */
+	const struct step *steps_end;    /* of queue 0 */
+	struct opening *openings;        /* if there are steps */
+	const struct binding
+	        *quick; /* fixed, if there is one queue, with steps, and nothing to finish */
+	const struct scratch *scratch; /* of the slot */
+	struct launch_record { /* what the recorder stores of all such calls, word by word */
+		uint64_t comm, plan, bytes;
+		uint64_t name[3];
+		uint64_t steps; /* n_steps, and wait_peer -1 */
+	} record;
 	uint64_t shape; /* no other launch of the communicator ever has this number */
 	bool large;     /* some put may be placed, so all say when they are ready */
 	bool clipped;   /* IN or OUT ends before its last block does */
@@ -65,10 +81,17 @@ struct launch {
 	int error;                   /* found where none can be returned */
 	int culprit;                 /* world rank, -1: this rank */
 	const struct binding *fixed; /* has the sizes above, and never changes */
-	bool patient;                /* nobody waits for this call alone: look, do not spin */
-	bool owed;                   /* credits or ready words are to be told */
-	bool timed;                  /* worth a look at the fine clock */
-	bool unquiet;                /* some channel has puts under way */
+	char *own_to, *own_from;     /* of fixed */
+	/* Of a call that is short and has not waited all are false. */
+	union {
+		struct {
+			bool patient; /* nobody waits for this call alone: look, do not spin */
+			bool owed;    /* credits or ready words are to be told */
+			bool timed;   /* worth a look at the fine clock */
+			bool unquiet; /* some channel has puts under way */
+		};
+		uint32_t flags;
+	};
 	struct recorder_call *rec;
 	struct cursor cur[MBOX_QUEUES];
 };
@@ -77,14 +100,9 @@ struct instance {              /* a cached plan and its launches */
 	struct instance *next; /* least recently used last */
 	struct plan *plan;
 	size_t bytes;
-	uint32_t pins;    /* requests and running calls that need it */
-	uint64_t name[3]; /* text, in the words that the recorder stores */
+	uint32_t pins; /* requests and running calls that need it */
 	struct launch launch[MBOX_CALLS];
 };
-
-_Static_assert(sizeof(((struct instance *)0)->name) == sizeof(((struct recorder_call *)0)->name) &&
-                       offsetof(struct recorder_call, name) % sizeof(uint64_t) == 0,
-               "the name can be stored word by word");
 
 struct plan_state {
 	struct peer_dir chans; /* rank * MBOX_CHANNELS + channel */
@@ -97,6 +115,7 @@ struct plan_state {
 	struct job *jobs, **jobs_end; /* plan/job.h, in the order of their calls */
 	struct job *running[MBOX_CALLS];
 	bool busy[MBOX_CALLS]; /* slots of calls that run outside the list of jobs */
+	uint32_t crowd;        /* jobs in the list and outside of it */
 	uint64_t shapes;       /* numbers given to launches' shapes */
 	struct task task;      /* in the context's list while there are jobs */
 	oriel_comm *comm;
@@ -160,8 +179,31 @@ int launch_end(struct launch *l, int rc);
 /* A call whose plan could not even be made here has failed. */
 int launch_fail_unmade(oriel_comm *comm, uint64_t call, int rc);
 
+static inline void
+launch_queues(struct launch *l)
+{
+	for (unsigned k = 0; k < l->n_queues; k++) {
+		l->cur[k].first = l->plan->queue[k].ops;
+		l->cur[k].end = l->cur[k].first + l->plan->queue[k].n;
+	}
+}
+
 /* plan/die.c: has this rank die in the call that has been started, if ORIEL_DIE says so. */
 int launch_die(struct launch *l);
+
+/*
+ * plan/quick.c: a whole blocking call, if it was made before with b, which has
+ * not changed since, and nothing else is under way. False: nothing was done.
+ */
+bool quick_call(oriel_comm *comm, struct instance *inst, const struct binding *b, int *rc);
+/* b changes: what was worked out for it is of no use any more. */
+static inline void
+instance_forget(struct instance *inst, const struct binding *b)
+{
+	for (unsigned k = 0; k < MBOX_CALLS; k++)
+		if (inst->launch[k].fixed == b)
+			inst->launch[k].fixed = inst->launch[k].quick = NULL;
+}
 
 /* plan/exec.c: runs the ops of all queues until the end. launch->culprit is set where it is known.
  */

@@ -49,4 +49,54 @@ short_take(struct launch *l, struct chan *c)
 	return true;
 }
 
+/* An op inside the rank: sources are free once they are sent, so there is nothing to flush. */
+static inline bool
+short_here(struct launch *l, const struct step *st)
+{
+	const struct op *op = l->cur[0].first + (st - l->steps[0]);
+
+	if (st->kind == OP_CALL || l->n_queues > 1)
+		return false;
+	if (st->kind == OP_COPY || st->kind == OP_REDUCE)
+		local_run(l, op);
+	else if (st->kind == OP_FOLD)
+		local_fold(l, op);
+	return true;
+}
+
+/* Steps as far as the short way goes; the first that it does not. */
+static inline const struct step *
+short_steps(struct launch *l, const struct step *st, const struct step *end)
+{
+	for (; st < end; st++) {
+		struct chan *c = st->c;
+
+		if (st->kind < OP_WAIT) {
+			if (!short_send(l, st))
+				break;
+			continue;
+		}
+		if (st->kind > OP_WAIT) {
+			if (unlikely(!short_here(l, st)))
+				break;
+			continue;
+		}
+		while (c->landed < st->len)
+			if (!short_take(l, c))
+				return st;
+	}
+	return st;
+}
+
+/* A queue's ops. True: to its end. */
+static inline bool
+short_run(struct launch *l, struct cursor *cur, const struct step *steps)
+{
+	const struct step *end = steps + (cur->end - cur->first);
+	const struct step *st = short_steps(l, steps + (cur->op - cur->first), end);
+
+	cur->op = cur->first + (st - steps);
+	return st == end;
+}
+
 #endif

@@ -18,16 +18,17 @@
 
 /* X(ID, handler): the handlers are functions of the files that know what they do. */
 #define AM_HANDLERS(X)                                                                             \
-	X(AM_REPLY, am_on_reply)       /* answer to am_call */                                     \
-	X(AM_SYNC, am_on_sync)         /* answers when all before it has been handled */           \
-	X(AM_WIN, win_on_lookup)       /* "what is your part of window id?" */                     \
-	X(AM_OP, ops_on_op)            /* put, signal, get, atomics on a window: rma/ops.c */      \
-	X(AM_CHAN, chan_on_message)    /* one mailbox line with its scratch: plan/chan.c */        \
-	X(AM_CREDIT, chan_on_credit)   /* plan/chan.c */                                           \
-	X(AM_READY, chan_on_ready)     /* plan/chan.c */                                           \
-	X(AM_PLACING, chan_on_placing) /* plan/box.c */                                            \
-	X(AM_FAIL, comm_on_fail)       /* failure word of a communicator: rma/comm.c */            \
-	X(AM_PING, am_on_ping)         /* sign of life wanted */                                   \
+	X(AM_REPLY, am_on_reply)        /* answer to am_call */                                    \
+	X(AM_SYNC, am_on_sync)          /* answers when all before it has been handled */          \
+	X(AM_WIN, win_on_lookup)        /* "what is your part of window id?" */                    \
+	X(AM_OP, ops_on_op)             /* put, signal, get, atomics on a window: rma/ops.c */     \
+	X(AM_CHAN, chan_on_message)     /* one mailbox line with its scratch: plan/chan.c */       \
+	X(AM_CREDIT, chan_on_credit)    /* plan/chan.c */                                          \
+	X(AM_READY, chan_on_ready)      /* plan/chan.c */                                          \
+	X(AM_PLACING, chan_on_placing)  /* plan/box.c */                                           \
+	X(AM_FAIL, comm_on_fail)        /* failure word of a communicator: rma/comm.c */           \
+	X(AM_SHRINK, shrink_on_message) /* rma/shrink.c */                                         \
+	X(AM_PING, am_on_ping)          /* sign of life wanted */                                  \
 	X(AM_PONG, am_on_pong)                                                                     \
 	X(AM_BYE, am_on_bye) /* the sender ends its context in order */
 

@@ -1,6 +1,5 @@
 #include "rma/comm.h"
 
-#include "plan/job.h"
 #include "rma/am.h"
 #include "rma/mbox.h"
 
@@ -216,7 +215,11 @@ unpublish(oriel_comm *c)
 	if (c->fail_private)
 		pool_retire(c->ctx->pool, c->boxes);
 	else
-		pool_free(c->ctx->pool, c->boxes);
+		/* After a failure nobody knows whether the others are out of their last call. */
+		if (c->fail_private)
+			pool_retire(c->ctx->pool, c->boxes);
+		else
+			pool_free(c->ctx->pool, c->boxes);
 	c->rec = NULL;
 	c->boxes = NULL;
 }
@@ -264,6 +267,7 @@ comm_put(oriel_comm *c)
 	pthread_mutex_lock(&ctx->progress);
 	table_del(ctx->comms, c->id);
 	pthread_mutex_unlock(&ctx->progress);
+	p2p_free(c);
 	plan_state_free(c);
 	unpublish(c);
 	list_put(c->list);
@@ -293,9 +297,19 @@ comm_free_left(oriel_ctx *ctx)
 	}
 }
 
+/* When this returns no task is in the middle of writing to a member, and none will. */
+static void
+set_closing(oriel_comm *c, bool closing)
+{
+	pthread_mutex_lock(&c->ctx->task_lock);
+	c->closing = closing;
+	pthread_mutex_unlock(&c->ctx->task_lock);
+}
+
 int
 oriel_comm_free(oriel_comm *comm)
 {
+	unsigned n_reqs;
 	int rc, n;
 
 	if (!comm)
@@ -306,16 +320,17 @@ oriel_comm_free(oriel_comm *comm)
 	if (comm == comm->ctx->world)
 		return fail(ORIEL_EINVAL, "the world communicator cannot be freed");
 	n = load_relaxed(&comm->n_windows);
+	n_reqs = load_relaxed(&comm->n_reqs);
 	if (n)
 		rc = fail(ORIEL_EBUSY, "%d windows of the communicator are not freed", n);
-	else if (!rc)
-		rc = jobs_check_ended(comm);
-	/* What runs yet needs its credits. */
-	comm->closing = !rc;
+	else if (n_reqs)
+		rc = fail(ORIEL_EBUSY, "%u requests of the communicator are pending", n_reqs);
+	set_closing(comm, true);
 	rc = comm_agree(comm, rc, "oriel_comm_free");
-	/* A rank that still uses it keeps it on all; a failure of a peer does not. */
-	if (n || rc == ORIEL_EBUSY) {
-		comm->closing = false;
+	/* A rank that still has windows or requests keeps it on all; a failure of a peer does
+	 * not. */
+	if (n || n_reqs || rc == ORIEL_EBUSY) {
+		set_closing(comm, false);
 		return rc;
 	}
 	comm_put(comm);
@@ -323,26 +338,13 @@ oriel_comm_free(oriel_comm *comm)
 }
 
 int
-comm_call_begin(oriel_comm *c)
+comm_call_refused(oriel_comm *c)
 {
-	uint32_t idle = 0;
-	uint64_t word;
+	uint64_t word = comm_failed(c);
 
-	if (unlikely(!cas_acq_rel(&c->in_call, &idle, 1)))
-		return fail(ORIEL_EBUSY,
-		            "another thread is in a collective call on the communicator");
-	word = comm_failed(c);
-	if (unlikely(word)) {
-		comm_call_end(c);
-		return comm_fail_error(c, word);
-	}
-	return 0;
-}
-
-void
-comm_call_end(oriel_comm *c)
-{
-	store_release(&c->in_call, 0);
+	return word ? comm_fail_error(c, word)
+	            : fail(ORIEL_EBUSY,
+	                   "another thread is in a collective call on the communicator");
 }
 
 /*

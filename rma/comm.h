@@ -50,7 +50,10 @@ struct oriel_comm {
 	uint64_t n_calls; /* collective calls made; the next is n_calls + 1 */
 	uint64_t n_wins;  /* windows ever made on it */
 	uint64_t n_children;
-	int n_windows; /* live */
+	uint64_t n_shrinks;   /* that have ended here; under ctx->progress */
+	uint64_t last_shrink; /* the record of the last one, or 0: see shrink.h */
+	uint64_t shrunk_by;   /* the record of the one that made this, or 0 */
+	int n_windows;        /* live */
 	bool closing; /* its last call: nothing may be written to a peer that the call does not wait
 	                 for */
 
@@ -61,6 +64,8 @@ struct oriel_comm {
 	struct comm_rec *rec;    /* my record in ctl->comms; NULL if no member shares memory */
 	struct mbox *boxes;      /* [world local index][queue], in the pool; NULL without rec */
 	struct plan_state *plan; /* plan/: channels, cache; NULL until the first collective */
+	struct p2p *p2p;         /* p2p/: NULL until the first send or receive */
+	uint32_t n_reqs;         /* requests that the user has not completed */
 };
 
 /* Failure words: culprit's world rank + 1 (32 bits), call number (30 bits), abort flag. */
@@ -76,6 +81,11 @@ int comm_enter(const oriel_comm *comm);
 /* Publishes c, whose description, rank, size and ids are set; refs becomes 1. On error nothing is
  * left but c. */
 int comm_make(oriel_comm *c);
+/*
+ * For shrink number of parent: the ranks that are not in left_out (a bit each). On
+ * an error the others find what they made aborted.
+ */
+int comm_make_rest(oriel_comm *parent, uint64_t number, const uint64_t *left_out, oriel_comm **out);
 /* Drops a reference; the last one frees. */
 void comm_put(oriel_comm *c);
 /* At the context's end: frees those that were not freed, but for the world. */
@@ -106,8 +116,24 @@ int comm_fail_error(const oriel_comm *comm, uint64_t word);
 struct peer *comm_failed_member(oriel_comm *comm);
 
 /* A collective call begins or ends: EBUSY if one is running. */
-int comm_call_begin(oriel_comm *comm);
-void comm_call_end(oriel_comm *comm);
+int comm_call_refused(oriel_comm *comm);
+static inline void
+comm_call_end(oriel_comm *comm)
+{
+	store_release(&comm->in_call, 0);
+}
+static inline int
+comm_call_begin(oriel_comm *comm)
+{
+	uint32_t idle = 0;
+
+	if (unlikely(!cas_acq_rel(&comm->in_call, &idle, 1)))
+		return comm_call_refused(comm);
+	if (likely(!comm_failed(comm)))
+		return 0;
+	comm_call_end(comm);
+	return comm_call_refused(comm);
+}
 
 /*
  * In coll/: the least status of all ranks, for calls that make or free something
@@ -119,5 +145,7 @@ int comm_agree(oriel_comm *comm, int own, const char *what);
 int comm_allgather(oriel_comm *comm, const void *in, void *out, size_t len);
 /* In plan/: frees comm->plan. */
 void plan_state_free(oriel_comm *comm);
+/* In p2p/: frees comm->p2p, before plan_state_free. */
+void p2p_free(oriel_comm *comm);
 
 #endif

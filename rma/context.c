@@ -7,6 +7,7 @@
 #include "rma/comm.h"
 #include "rma/helper.h"
 #include "rma/mbox.h"
+#include "rma/shrink.h"
 #include "rma/ucx.h"
 #include "rma/win.h"
 
@@ -377,6 +378,8 @@ ctx_create(oriel_ctx *ctx, const struct oriel_bootstrap *user)
 		rc = chan_open(ctx);
 	if (!rc)
 		rc = am_open(ctx);
+	if (!rc)
+		rc = shrink_open(ctx);
 	if (rc)
 		return rc;
 	explain_transports(ctx);
@@ -465,6 +468,7 @@ ctx_destroy(oriel_ctx *ctx)
 	if (ctx->ucx)
 		ucx_close(ctx);
 	am_close(ctx);
+	shrink_close(ctx);
 	chan_close(ctx);
 	if (ctx->boot.ops)
 		boot_close(&ctx->boot);

@@ -93,8 +93,9 @@ struct oriel_ctx {
 	const struct reduce_set *reduce; /* coll/reduce.h: loops for this CPU */
 	struct oriel_op *ops;            /* the user's */
 
-	struct am *am;       /* rma/am.h */
-	struct boxes *boxes; /* plan/chan.h: chan_open, chan_close */
+	struct am *am;           /* rma/am.h */
+	struct shrinks *shrinks; /* rma/shrink.h */
+	struct boxes *boxes;     /* plan/chan.h: chan_open, chan_close */
 	struct ucx *ucx;
 	struct transport_state tp[TP_N];
 

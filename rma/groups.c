@@ -6,7 +6,10 @@
  */
 #include "rma/comm.h"
 
+#include "rma/agreement.h"
+
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -267,6 +270,93 @@ oriel_comm_dup(oriel_comm *comm, oriel_comm **out)
 	}
 	*out = made;
 	return 0;
+}
+
+/*
+ * ---- What is left after failures ----
+ */
+
+/* All that were to be in it have its id, and may be in their first call. */
+static void
+abort_unmade(const oriel_comm *parent, const oriel_comm *unmade)
+{
+	oriel_comm ghost = *parent;
+	uint64_t word = comm_fail_word(parent->ctx->boot.rank, 0) | COMM_FAIL_ABORT;
+
+	ghost.id = unmade->id;
+	ghost.fail = &ghost.fail_private;
+	ghost.fail_private = 0;
+	ghost.fail_spread = false;
+	comm_fail(&ghost, word);
+}
+
+static struct rank_list *
+list_rest(const oriel_comm *parent, const uint64_t *left_out, int n)
+{
+	struct rank_list *l = malloc(sizeof(*l) + (size_t)n * sizeof(l->rank[0]));
+
+	if (!l) {
+		fail(ORIEL_ENOMEM, "no memory for a list of %d ranks", n);
+		return NULL;
+	}
+	l->refs = 1;
+	l->n = 0;
+	for (int r = 0; r < parent->size; r++)
+		if (!rankset_has(left_out, r))
+			l->rank[l->n++] = comm_world_rank(parent, r);
+	return l;
+}
+
+static int
+rest_make(oriel_comm *parent, const oriel_comm *like, const uint64_t *left_out, oriel_comm **out)
+{
+	oriel_comm *c = comm_new(parent, COMM_STRIDED, like->rank, like->size);
+
+	if (!c)
+		return ORIEL_ENOMEM;
+	c->id = like->id;
+	c->check = like->check;
+	if (c->size == parent->size) {
+		take_run(parent, c, 0, 1);
+		return finish(c, out);
+	}
+	c->kind = COMM_LIST;
+	c->list = list_rest(parent, left_out, c->size);
+	if (!c->list) {
+		free(c);
+		return ORIEL_ENOMEM;
+	}
+	return finish(c, out);
+}
+
+int
+comm_make_rest(oriel_comm *parent, uint64_t number, const uint64_t *left_out, oriel_comm **out)
+{
+	oriel_comm like = { .rank = 0 };
+	struct description d;
+	uint64_t members;
+	char detail[512];
+	int rc;
+
+	for (int r = 0; r < parent->size; r++) {
+		like.size += !rankset_has(left_out, r);
+		like.rank += r < parent->rank && !rankset_has(left_out, r);
+	}
+	members = hash_bytes(0, left_out, rankset_words(parent->size) * sizeof(*left_out));
+	memset(&d, 0, sizeof(d));
+	d.parent = parent->id;
+	d.made = number;
+	d.kind = -2;
+	d.size = like.size;
+	memcpy(d.extent, &members, sizeof(members));
+	set_ids(&like, &d);
+	rc = rest_make(parent, &like, left_out, out);
+	if (rc) {
+		snprintf(detail, sizeof(detail), "%s", oriel_detail());
+		abort_unmade(parent, &like);
+		fail(rc, "%s", detail);
+	}
+	return rc;
 }
 
 /*

@@ -30,7 +30,8 @@ struct helper {
 	oriel_ctx *ctx;
 	uint64_t tick_ns, next_tick, last_tick;
 	uint64_t begun, nap_until; /* jobs seen, and so how long to look for more of them often */
-	struct pollfd *fds;        /* the pipe, UCX, then one pidfd for each rank of the node */
+	uint64_t slept_from, slept_to; /* the last time that it was stopped for so long */
+	struct pollfd *fds;            /* the pipe, UCX, then one pidfd for each rank of the node */
 	int n_fds;
 };
 
@@ -54,11 +55,18 @@ check_local(struct helper *h, uint64_t now, uint64_t unseen)
 	for (int i = 0; i < h->ctx->boot.n_local; i++) {
 		struct peer *p = h->ctx->local[i];
 		uint64_t beat;
+		uint32_t by;
 
 		if (!p->ctl || p->rank == h->ctx->boot.rank || p->left || peer_failed(p))
 			continue;
 		if (p->pidfd < 0 && !p->same_process && kill(p->rec.pid, 0) && errno == ESRCH) {
 			notice_death(p);
+			continue;
+		}
+		/* What one has given up all of the node give up. */
+		by = load_acquire(&p->ctl->expelled_by);
+		if (by && load_acquire(&p->ctl->state) != CTL_LEFT) {
+			peer_fail(p, false, "rank %d has given it up", (int)by - 1);
 			continue;
 		}
 		beat = load_acquire(&p->ctl->heartbeat);
@@ -143,7 +151,11 @@ tick(struct helper *h, uint64_t now)
 	uint64_t unseen = overslept ? now - h->last_tick - h->tick_ns : 0;
 	struct far f = { h, now, overslept };
 
-	h->last_tick = now;
+	if (now - h->last_tick > (uint64_t)ctx->knobs.v.peer_timeout) {
+		store_relaxed(&h->slept_from, h->last_tick);
+		store_release(&h->slept_to, now);
+	}
+	store_release(&h->last_tick, now);
 	h->next_tick = now + h->tick_ns;
 	add_release(&ctx->ctl->heartbeat, 1);
 	if (load_acquire(&ctx->ctl->expelled_by) && !ctx->expelled) {
@@ -158,6 +170,21 @@ tick(struct helper *h, uint64_t now)
 		dir_each(&ctx->peers, check_far, &f);
 		pthread_mutex_unlock(&ctx->progress);
 	}
+}
+
+bool
+helper_slept(const oriel_ctx *ctx, uint64_t when)
+{
+	const struct helper *h = ctx->helper_state;
+	uint64_t timeout = (uint64_t)ctx->knobs.v.peer_timeout, last, to;
+
+	if (!h || !timeout)
+		return false;
+	last = load_acquire(&h->last_tick);
+	if (now_ns() - last > timeout && when >= last) /* it has woken up just now */
+		return true;
+	to = load_acquire(&h->slept_to);
+	return to && when >= load_relaxed(&h->slept_from) && when <= to + timeout;
 }
 
 static void

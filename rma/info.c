@@ -1,6 +1,7 @@
 /*
  * info.c - what is active, and why: for people, and for oriel_info.
  */
+#include "coll/reduce_impl.h"
 #include "rma/comm.h"
 #include "rma/ucx.h"
 #include "rma/win.h"
@@ -99,6 +100,7 @@ oriel_info(oriel_ctx *ctx, void (*line)(void *arg, const char *text), void *arg)
 	for (int i = 0; i < TP_N; i++)
 		out_say(&o, "transport %s: %s (%s)", names[i], ctx->tp[i].on ? "on" : "off",
 		        ctx->tp[i].why);
+	out_say(&o, "reductions: %s", ctx->reduce->name);
 	rc = oriel_mem_stats(ctx, &s);
 	if (!rc)
 		out_say(&o,

@@ -262,6 +262,7 @@ peer_fail(struct peer *p, bool dead, const char *fmt, ...)
 	if (!cas_acq_rel(&p->failed_claim, &nobody, 1))
 		return;
 	memcpy(p->why, why, sizeof(why));
+	p->failed_at = now_ns();
 	p->next_failed = load_relaxed(&ctx->failed_peers);
 	while (!cas_acq_rel(&ctx->failed_peers, &p->next_failed, p))
 		;

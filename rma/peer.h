@@ -17,6 +17,7 @@ struct peer {
 	uint32_t failed_claim; /* who sets it writes why */
 	uint32_t failed;       /* why is there */
 	char why[192];         /* if failed: what was seen */
+	uint64_t failed_at;    /* and when */
 	struct peer *next_failed;
 	bool dead; /* failed, and known to be gone: cannot write to our memory any more */
 	bool left; /* has ended its context in order: its silence means nothing */

@@ -4,16 +4,29 @@
 
 #include <stdio.h>
 
+static __attribute__((noinline, cold)) int
+req_refused(const oriel_req *req)
+{
+	if (req->magic != REQ_MAGIC)
+		return fail(ORIEL_EHANDLE, "%p is not a live request", (const void *)req);
+	return ctx_enter(req->ctx);
+}
+
+/* One that is not NULL. */
+static inline int
+req_look(const oriel_req *req)
+{
+	if (likely(req->magic == REQ_MAGIC && load_relaxed(req->ctx->alive) && !req->ctx->expelled))
+		return 0;
+	return req_refused(req);
+}
+
 static inline int
 req_enter(oriel_req **req)
 {
 	if (!req)
 		return fail(ORIEL_EINVAL, "req is NULL");
-	if (*req && (*req)->magic != REQ_MAGIC)
-		return fail(ORIEL_EHANDLE, "%p is not a live request", (void *)*req);
-	if (likely(*req && load_relaxed((*req)->ctx->alive) && !(*req)->ctx->expelled))
-		return 0;
-	return *req ? ctx_enter((*req)->ctx) : 0;
+	return *req ? req_look(*req) : 0;
 }
 
 static inline bool
@@ -90,10 +103,15 @@ oriel_req_test(oriel_req **req, int *done)
 int
 oriel_req_wait(oriel_req **req, uint64_t timeout_ns)
 {
-	int rc = req_enter(req);
+	int rc;
 
-	if (rc || !*req)
+	if (unlikely(!req || !*req))
+		return req_enter(req);
+	rc = req_look(*req);
+	if (unlikely(rc))
 		return rc;
+	if ((*req)->settled)
+		return 0;
 	rc = wait_for(*req, timeout_ns == ORIEL_FOREVER ? timeout_ns : deadline_after(timeout_ns));
 	return rc ? rc : (*req)->ops->done(req);
 }
@@ -167,35 +185,46 @@ oriel_req_testall(size_t n, oriel_req **reqs, int *done)
 	return all_done(n, reqs);
 }
 
+static __attribute__((noinline, cold)) int
+not_persistent(const oriel_req *req)
+{
+	char name[160];
+
+	req->ops->name(req, name, sizeof(name));
+	return fail(ORIEL_EINVAL, "the %s is not persistent", name);
+}
+
 int
 oriel_start(oriel_req *req)
 {
-	char name[160];
-	int rc = req_enter(&req);
+	int rc;
 
-	if (unlikely(rc))
-		return rc;
 	if (unlikely(!req))
 		return fail(ORIEL_EHANDLE, "req is NULL");
-	if (likely(req->ops->start && is_ready(req)))
-		return req->ops->start(req);
+	rc = req_look(req);
+	if (unlikely(rc))
+		return rc;
+	return likely(req->ops->start != NULL) ? req->ops->start(req) : not_persistent(req);
+}
+
+int
+req_running(const oriel_req *req)
+{
+	char name[160];
+
 	req->ops->name(req, name, sizeof(name));
-	return req->ops->start ? fail(ORIEL_EBUSY, "the %s is running", name)
-	                       : fail(ORIEL_EINVAL, "the %s is not persistent", name);
+	return fail(ORIEL_EBUSY, "the %s is running", name);
 }
 
 int
 oriel_req_free(oriel_req **req)
 {
-	char name[160];
 	int rc = req_enter(req);
 
 	if (rc || !*req)
 		return rc;
-	if (!is_ready(*req)) {
-		(*req)->ops->name(*req, name, sizeof(name));
-		return fail(ORIEL_EBUSY, "the %s is running", name);
-	}
+	if (!is_ready(*req))
+		return req_running(*req);
 	if ((*req)->ops->free)
 		return (*req)->ops->free(req);
 	(*req)->ops->done(req);

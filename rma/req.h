@@ -33,7 +33,7 @@ struct req_ops {
 	/* It is ready: its result, with the detail. Frees it and sets *req to NULL unless it is
 	 * persistent. */
 	int (*done)(oriel_req **req);
-	/* Persistent and not running. NULL: it is not persistent. */
+	/* Persistent; req_running if it is. NULL: it is not persistent. */
 	int (*start)(oriel_req *req);
 	/* Ready, and its result does not matter. NULL: done does it. */
 	int (*free)(oriel_req **req);
@@ -45,6 +45,7 @@ struct oriel_req {
 	uint64_t magic;
 	oriel_ctx *ctx;
 	const struct req_ops *ops;
+	bool settled; /* persistent, complete, without an error: a wait has nothing to do */
 	/* Of windows' transfers: */
 	struct peer *peer;
 	uint32_t pending; /* parts that are not complete; the user's handle is not counted */
@@ -59,6 +60,8 @@ req_init(oriel_req *req, oriel_ctx *ctx, const struct req_ops *ops)
 	req->ops = ops;
 }
 
+/* EBUSY, by its name. */
+int req_running(const oriel_req *req);
 /* In done and free: the user has it no more. */
 static inline void
 req_bury(oriel_req **req)

@@ -1,6 +1,7 @@
 #include "rma/task.h"
 
 #include "plan/job.h"
+#include "rma/peer.h"
 
 #include <unistd.h>
 
@@ -15,6 +16,11 @@ task_add(oriel_ctx *ctx, struct task *t)
 	t->at = end;
 	*end = t;
 	store_relaxed(&ctx->n_tasks, ctx->n_tasks + 1);
+	/* It may sleep where no store of a peer wakes it. Its own look at n_tasks is behind a
+	 * fence that this thread passes too. */
+	fence_compiler();
+	if (load_relaxed(&ctx->ctl->helper_asleep))
+		peer_wake_helper(ctx->local[ctx->my_local]);
 }
 
 void

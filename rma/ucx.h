@@ -49,6 +49,9 @@ int ucx_put_key(struct peer *to, const void *key, size_t key_len, uint64_t raddr
                 size_t len);
 /* Waits until all puts to the peer are complete there. */
 int ucx_quiet(struct peer *to, uint64_t deadline);
+/* The same without waiting: the mark of the puts up to now, and whether they are complete. */
+uint64_t ucx_quiet_start(struct peer *to);
+bool ucx_quiet_done(const struct peer *to, uint64_t mark);
 struct ucx_key_blob { /* target->priv when transport_ucx.attach is called; it frees it */
 	size_t len;
 	char key[];

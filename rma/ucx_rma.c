@@ -311,8 +311,8 @@ ucx_wait_local(struct ucx_peer *p, uint64_t deadline)
 	return wait_for(&w, is_done, deadline, "buffers of operations to");
 }
 
-int
-ucx_quiet(struct peer *to, uint64_t deadline)
+uint64_t
+ucx_quiet_start(struct peer *to)
 {
 	struct ucx_peer *p = load_acquire(&to->ucx);
 	uint64_t put;
@@ -326,6 +326,22 @@ ucx_quiet(struct peer *to, uint64_t deadline)
 	ucx_pump(p);
 	ucx_reap(p->u);
 	pthread_mutex_unlock(&to->ctx->progress);
-	return ucx_wait_flushed(p, put, deadline);
+	return put;
+}
+
+bool
+ucx_quiet_done(const struct peer *to, uint64_t mark)
+{
+	const struct ucx_peer *p = load_acquire(&to->ucx);
+
+	return !p || load_acquire(&p->flushed) >= mark;
+}
+
+int
+ucx_quiet(struct peer *to, uint64_t deadline)
+{
+	uint64_t mark = ucx_quiet_start(to);
+
+	return ucx_quiet_done(to, mark) ? 0 : ucx_wait_flushed(to->ucx, mark, deadline);
 }
 #endif

@@ -114,6 +114,17 @@ parse_overhead(struct parser *p, const struct word *w)
 }
 
 static int
+parse_chain(struct parser *p, const struct word *w)
+{
+	double us;
+
+	if (numbers(w->values, 0, MAX_US, &us, 1) != 1)
+		return bad(w, "not a number of microseconds");
+	p->f->chain = llrint(us * PS_IN_US);
+	return 0;
+}
+
+static int
 parse_over(struct parser *p, const struct word *w)
 {
 	double ratio[2];
@@ -160,6 +171,8 @@ parse_word(struct parser *p, const struct word *w)
 		return parse_latency(p, w);
 	if (!strcmp(w->name, "overhead"))
 		return parse_overhead(p, w);
+	if (!strcmp(w->name, "chain"))
+		return parse_chain(p, w);
 	if (!strcmp(w->name, "over"))
 		return parse_over(p, w);
 	if (!strcmp(w->name, "nic"))
@@ -226,6 +239,7 @@ fabric_parse(const char *text, struct fabric *f)
 	*f = (struct fabric){ .latency = { 500000, 1000000, 7000000, 15000000, 30000000 },
 		              .send = 500000,
 		              .receive = 500000,
+		              .chain = 50000,
 		              .nic = PS_IN_S / 50e9,
 		              .nvlink = PS_IN_S / 450e9,
 		              .memory = PS_IN_S / 1500e9,

@@ -16,6 +16,7 @@
  *   nvlink:RATE                of each GPU inside the node, each way; 450GB
  *   memory:RATE                of copies and reductions, bytes of result; 1500GB
  *   overhead:SEND[:RECV]       us of the rank's processor for a message; 0.5:0.5
+ *   chain:US                   the same for a put directly behind one of the same batch; 0.05
  *
  * A RATE is a number and Gb (10^9 bits a second) or GB (10^9 bytes). The ratios of the latencies
  * between racks, zones and buildings and 1:2.8 are those of a large training fabric. Blanks
@@ -47,7 +48,7 @@ extern const char *const fabric_level_name[FABRIC_LEVELS];
 struct fabric {
 	int64_t size[FABRIC_LEVELS];    /* ranks that one place has room for; the last: all */
 	int64_t latency[FABRIC_LEVELS]; /* ps */
-	int64_t send, receive;          /* ps */
+	int64_t send, receive, chain;   /* ps */
 	double nic, nvlink, memory;     /* ps a byte */
 	double over[FABRIC_LEVELS];     /* of the links above a rack, zone, building */
 	/* Of the ranks in use, by fabric_use. */

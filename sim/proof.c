@@ -15,7 +15,7 @@
  * - Inside e nothing is new: only e leads to f, so no path from e comes back to e.
  * - Every access of e to r's memory is over when r ends e: its own ops and its puts'
  *   readings are, by the flush at the end, and so is what lands, since a wait of r
- *   follows every batch (1). So r's results are whole at its own end, too.
+ *   follows every batch (1); check_ends looks. So r's results are whole at its end, too.
  * - Every access of f to r's memory begins after r has begun f: r's own do, and what
  *   lands does because the executor asks first (readiness, or the slot's scratch).
  * - Signals of e are all waited for in e (1) and name their call: none is left over.
@@ -25,303 +25,143 @@
  */
 #include "sim/proof.h"
 
-#include "sim/contract.h"
+#include "sim/blocks.h"
 #include "sim/graph.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 
-#define NONE UINT32_MAX
-#define GARBAGE INT64_C(-0x5a5a5a5a5a5a5a5b)
-
-struct cell {                            /* the past of a block */
-	uint32_t first, writer, readers; /* in touch: the last write; the list of reads since */
-};
-
-struct touch {
-	struct access access;
-	uint32_t next;
-};
-
-struct part { /* of one rank */
-	const struct plan *plan;
-	struct contract_rank view;
-	uint32_t at[MBOX_BUFS]; /* the buffer's first block among all ranks' */
-	int64_t blocks;         /* put */
-};
-
-struct memory {
-	const struct proof *proof;
-	const struct graph *g;
-	bool alias;
-	struct part *part;
-	bool *begun;
-	int64_t *value; /* of all ranks' blocks */
-	struct cell *cell;
-	struct touch *touch;
-	uint32_t n_touches;
-	int64_t *lane_rounds, *batch_rounds;
-	int error;
-};
-
-static const char *const buf_name[] = { "in", "out", "tmp" };
-
-/* ---- Conflicts ---- */
-
-static const char *
-rule(enum access_kind first, enum access_kind then)
+static int
+must_end(const struct blocks *m, uint32_t touch, int rank)
 {
-	if (then == READS || then == SENDS)
-		return "read before arrival";
-	if (first == READS)
-		return "overwritten before it is read";
-	return first == SENDS ? "source changed before its flush" : "two writes in any order";
-}
-
-static void
-conflict(struct memory *m, struct access first, struct access then, int rank, unsigned buf,
-         uint32_t block)
-{
-	static const char *const verb[] = { "reads", "writes", "reads", "writes" };
-	char a[120], b[120];
-
-	if (m->error)
-		return;
-	graph_op_text(m->g, first.op, a, sizeof(a));
-	graph_op_text(m->g, then.op, b, sizeof(b));
-	m->error =
-	        fail(ORIEL_EMISMATCH, "%s, %s[%u] of rank %d: %s %s it and %s %s it, in no order",
-	             rule(first.kind, then.kind), buf_name[buf], block, rank, a, verb[first.kind],
-	             b, verb[then.kind]);
-}
-
-static void
-must_be_over(struct memory *m, uint32_t touch, struct access then, int rank, unsigned buf,
-             uint32_t block)
-{
-	struct access first = m->touch[touch].access;
-
-	if (first.op != then.op && !graph_over(m->g, first, then.op))
-		conflict(m, first, then, rank, buf, block);
-}
-
-/* One access to a block of rank: its place in m->value. */
-static uint32_t
-touch(struct memory *m, uint32_t op, enum access_kind kind, int rank, unsigned buf, uint32_t block)
-{
-	const struct part *p = &m->part[rank];
-	struct access now = { op, kind };
-	uint32_t at, i;
-	struct cell *c;
-
-	block %= p->plan->count[buf];
-	at = p->at[buf] + block;
-	c = &m->cell[at];
-	if (!contract_has(m->proof->row->op, &p->view, (enum plan_buf)buf) && !m->error) {
-		char text[120];
-
-		graph_op_text(m->g, op, text, sizeof(text));
-		m->error =
-		        fail(ORIEL_EMISMATCH, "rank %d has no %s: %s", rank, buf_name[buf], text);
-	}
-	if (c->writer != NONE)
-		must_be_over(m, c->writer, now, rank, buf, block);
-	i = m->n_touches++;
-	m->touch[i] = (struct touch){ now, NONE };
-	if (c->first == NONE)
-		c->first = i;
-	if (kind == READS || kind == SENDS) {
-		m->touch[i].next = c->readers;
-		c->readers = i;
-		return at;
-	}
-	for (uint32_t r = c->readers; r != NONE; r = m->touch[r].next)
-		must_be_over(m, r, now, rank, buf, block);
-	c->readers = NONE;
-	c->writer = i;
-	return at;
-}
-
-/* ---- What ops do ---- */
-
-static void
-run_put(struct memory *m, uint32_t op, const struct op *o, int rank)
-{
-	int peer = m->part[rank].plan->edges[o->edge].rank;
-
-	for (uint32_t b = 0; b < o->n; b++) {
-		uint32_t from = touch(m, op, SENDS, rank, o->src, o->j + b);
-		uint32_t to = touch(m, op, LANDS, peer, o->dst, o->i + b);
-
-		m->value[to] = m->value[from];
-	}
-	m->part[rank].blocks += o->n;
-}
-
-static int64_t
-combine(const struct memory *m, int64_t a, int64_t b)
-{
-	return contract_combine(m->proof->row->op, m->proof->row->unordered, a, b);
-}
-
-/* Ranges of n blocks that begin at blocks i and j of the same memory share some, but are not equal:
- * what the op does then depends on the order in which it goes through them. */
-static bool
-overlaps(const struct part *p, const struct op *o, unsigned src, uint32_t j)
-{
-	uint32_t count = p->plan->count[src], d;
-
-	if (p->at[o->dst] != p->at[src] || p->plan->count[o->dst] != count || !count)
-		return false;
-	d = (o->i + count - j % count) % count;
-	return d && (d < o->n || count - d < o->n);
-}
-
-static void
-check_operands(struct memory *m, uint32_t op, const struct op *o, const struct part *p)
-{
-	const char *what = NULL;
 	char text[120];
 
-	if (o->kind == OP_FOLD) {
-		uint32_t first = p->at[o->src] + o->j, dst = p->at[o->dst] + o->i;
-
-		if (o->j + o->n > p->plan->count[o->src])
-			what = "goes beyond the buffer's end";
-		else if (dst > first && dst < first + o->n)
-			what = "writes to one of its terms that is not the first";
-	} else if (overlaps(p, o, o->src, o->j) ||
-	           (o->kind == OP_REDUCE && overlaps(p, o, o->src2, o->k))) {
-		what = "has operands that overlap and are not equal";
-	}
-	if (!what || m->error)
-		return;
-	graph_op_text(m->g, op, text, sizeof(text));
-	m->error = fail(ORIEL_EMISMATCH, "%s %s", text, what);
+	if (graph_over_at_end(m->g, m->touch[touch].access, rank))
+		return 0;
+	graph_op_text(m->g, m->touch[touch].access.op, text, sizeof(text));
+	return fail(ORIEL_EMISMATCH, "rank %d ends before %s is through with its memory", rank,
+	            text);
 }
 
-static void
-run_local(struct memory *m, uint32_t op, const struct op *o, int rank)
+/* Nothing touches a rank's memory after its own end: the last accesses to each block are over. */
+static int
+check_ends(const struct blocks *m)
 {
-	const struct part *p = &m->part[rank];
+	int rc = 0;
 
-	if (o->kind == OP_COPY && p->at[o->dst] == p->at[o->src] && o->i == o->j)
-		return; /* onto itself, in place: nothing changes */
-	check_operands(m, op, o, p);
-	for (uint32_t b = 0; b < o->n; b++) {
-		int64_t value = m->value[touch(m, op, READS, rank, o->src, o->j + b)];
+	for (int r = 0; r < m->g->size; r++) {
+		uint32_t end = r + 1 < m->g->size ? m->part[r + 1].at[IN] : m->n_blocks;
 
-		if (o->kind == OP_REDUCE)
-			value = combine(m, value,
-			                m->value[touch(m, op, READS, rank, o->src2, o->k + b)]);
-		m->value[touch(m, op, WRITES, rank, o->dst, o->i + b)] = value;
+		for (uint32_t at = m->part[r].at[IN]; at < end; at++) {
+			const struct cell *c = &m->cell[at];
+
+			if (!rc && c->writer != NEVER)
+				rc = must_end(m, c->writer, r);
+			for (uint32_t i = c->readers; !rc && i != NEVER; i = m->touch[i].next)
+				rc = must_end(m, i, r);
+		}
 	}
+	return rc;
 }
-
-static void
-run_fold(struct memory *m, uint32_t op, const struct op *o, int rank)
-{
-	int64_t value = 0;
-
-	check_operands(m, op, o, &m->part[rank]);
-	for (uint32_t b = 0; b < o->n; b++) {
-		int64_t term = m->value[touch(m, op, READS, rank, o->src, o->j + b)];
-
-		value = b ? combine(m, value, term) : term;
-	}
-	m->value[touch(m, op, WRITES, rank, o->dst, o->i)] = value;
-}
-
-/* Rounds: the messages on the longest path up to here. */
-static void
-count_rounds(struct memory *m, uint32_t op, const struct op *o)
-{
-	int64_t *mine = &m->lane_rounds[m->g->lane[op]];
-
-	if (o->kind == OP_WAIT && o->n) {
-		uint32_t last = graph_channel(m->g, op)->first + o->n - 1;
-
-		if (m->batch_rounds[last] > *mine)
-			*mine = m->batch_rounds[last];
-	}
-	if (o->kind <= OP_SIGNAL && o->last)
-		m->batch_rounds[m->g->batch_of[op]] = *mine + 1;
-}
-
-static void
-run_op(struct memory *m, uint32_t op)
-{
-	const struct op *o = m->g->op[op];
-	int rank = graph_rank(m->g, op);
-
-	count_rounds(m, op, o);
-	switch ((enum op_kind)o->kind) {
-	case OP_PUT:
-		run_put(m, op, o, rank);
-		return;
-	case OP_COPY:
-	case OP_REDUCE:
-		run_local(m, op, o, rank);
-		return;
-	case OP_FOLD:
-		run_fold(m, op, o, rank);
-		return;
-	case OP_SIGNAL: /* Order only: the graph has it. */
-	case OP_WAIT:
-	case OP_FLUSH:
-	case OP_CALL: /* Its memory is its own. */
-	case OP_KINDS:
-		return;
-	}
-}
-
-/* ---- At the end ---- */
 
 /* Nobody touches a rank's memory after its own end, so what is there in the end was there then. */
-static void
-check_contract(struct memory *m)
+static int
+check_contract(const struct blocks *m, bool alias)
 {
 	char text[200];
 
-	for (int r = 0; r < m->g->size && !m->error; r++) {
+	for (int r = 0; r < m->g->size; r++) {
 		for (int i = 0; i < m->g->size; i++)
 			m->begun[i] = graph_begun_at_end(m->g, i, r);
-		if (!contract_holds(m->proof->row->op, &m->part[r].view, text, sizeof(text)))
-			m->error = fail(ORIEL_EMISMATCH, "rank %d at its end%s: %s", r,
-			                m->alias ? ", in place" : "", text);
+		if (!contract_holds(m->row->op, &m->part[r].view, text, sizeof(text)))
+			return fail(ORIEL_EMISMATCH, "rank %d at its end%s: %s", r,
+			            alias ? ", in place" : "", text);
 	}
+	return 0;
 }
 
-static void
-check_cost(struct memory *m)
+/* AllReduce's results are the same bits at all ranks. */
+static int
+check_rounding(const struct blocks *m)
 {
-	const struct coll_row *row = m->proof->row;
-	const struct shape *shape = &m->proof->shape;
-	int64_t rounds = 0, most = 0, total = 0;
+	const struct part *first = &m->part[0];
 
-	for (uint32_t lane = 0; lane < m->g->n_lanes; lane++)
-		if (m->lane_rounds[lane] > rounds)
-			rounds = m->lane_rounds[lane];
-	for (int r = 0; r < m->g->size; r++) {
-		total += m->part[r].blocks;
-		if (m->part[r].blocks > most)
-			most = m->part[r].blocks;
-	}
-	if (m->error || (rounds == row->rounds(shape) && most == row->blocks(shape) &&
-	                 total == row->total(shape)))
-		return;
-	m->error = fail(ORIEL_EMISMATCH,
-	                "%" PRId64 " rounds, %" PRId64 " blocks out of a rank, %" PRId64
-	                " in all; the row says %" PRId64 ", %" PRId64 ", %" PRId64,
-	                rounds, most, total, row->rounds(shape), row->blocks(shape),
-	                row->total(shape));
+	for (int r = 1; r < m->g->size && m->row->op == COLL_ALLREDUCE; r++)
+		for (uint32_t b = 0; b < first->plan->count[OUT]; b++)
+			if (m->rounded[m->part[r].at[OUT] + b] != m->rounded[first->at[OUT] + b])
+				return fail(ORIEL_EMISMATCH,
+				            "out[%u] of rank %d rounds otherwise than rank 0's", b,
+				            r);
+	return 0;
 }
 
-/* a is over for rank r's next instance but W before b of that instance begins: some rank has ended
- * with a behind it, and b knows that this rank has begun again. */
+/* Of all results, for comparison: in place they round as otherwise. */
+static uint64_t
+hash_results(const struct blocks *m)
+{
+	uint64_t h = 0;
+
+	for (int r = 0; r < m->g->size; r++)
+		for (uint32_t b = 0; b < m->part[r].plan->count[OUT]; b++)
+			if (contract_promises(m->row->op, &m->part[r].view, (int)b))
+				h = hash_bytes(h, &m->rounded[m->part[r].at[OUT] + b],
+				               sizeof(*m->rounded));
+	return h;
+}
+
+/* ---- Cost ---- */
+
+/* The messages on the longest path; -1: no memory. */
+static int64_t
+count_rounds(const struct graph *g)
+{
+	int64_t *lane = calloc(g->n_lanes + (size_t)g->n_batches, sizeof(*lane)), most = -1;
+	int64_t *batch = lane + g->n_lanes;
+
+	for (uint32_t i = 0; lane && i < g->n_ops; i++) {
+		uint32_t op = g->order[i];
+		const struct op *o = g->op[op];
+		int64_t *mine = &lane[g->lane[op]];
+
+		if (o->kind == OP_WAIT && o->n) {
+			uint32_t last = graph_channel(g, op)->first + o->n - 1;
+
+			*mine = batch[last] > *mine ? batch[last] : *mine;
+		}
+		if (o->kind <= OP_SIGNAL && o->last)
+			batch[g->batch_of[op]] = *mine + 1;
+	}
+	for (uint32_t l = 0; lane && l < g->n_lanes; l++)
+		most = lane[l] > most ? lane[l] : most;
+	free(lane);
+	return most;
+}
+
+static int
+check_cost(const struct blocks *m, const struct shape *shape)
+{
+	const struct coll_row *row = m->row;
+	int64_t rounds = count_rounds(m->g), most = 0, total = 0;
+
+	for (int r = 0; r < m->g->size; r++) {
+		total += m->part[r].sent;
+		most = m->part[r].sent > most ? m->part[r].sent : most;
+	}
+	if (rounds == row->rounds(shape) && most == row->blocks(shape) &&
+	    total == row->total(shape))
+		return 0;
+	return fail(ORIEL_EMISMATCH,
+	            "%" PRId64 " rounds, %" PRId64 " blocks out of a rank, %" PRId64
+	            " in all; the row says %" PRId64 ", %" PRId64 ", %" PRId64,
+	            rounds, most, total, row->rounds(shape), row->blocks(shape), row->total(shape));
+}
+
+/* ---- The next instance in the same TMP ---- */
+
+/* a is over before b of the next instance begins: some rank has ended with a behind it, and b knows
+ * that this rank has begun again. */
 static bool
-ordered_by_messages(const struct memory *m, uint32_t a, uint32_t b)
+ordered_by_messages(const struct blocks *m, uint32_t a, uint32_t b)
 {
 	bool over = false;
 
@@ -334,139 +174,65 @@ ordered_by_messages(const struct memory *m, uint32_t a, uint32_t b)
 /* For each block the first access of an instance against the last ones of the one before: the
  * others are ordered behind and before those. */
 static bool
-tmp_unasked(const struct memory *m)
+tmp_unasked(const struct blocks *m)
 {
 	for (int r = 0; r < m->g->size; r++)
 		for (uint32_t b = 0; b < m->part[r].plan->count[TMP]; b++) {
 			const struct cell *c = &m->cell[m->part[r].at[TMP] + b];
 
-			if (c->first == NONE || m->touch[c->first].access.kind != LANDS)
+			if (c->first == NEVER || m->touch[c->first].access.kind != LANDS)
 				continue;
 			if (!ordered_by_messages(m, c->writer, c->first))
 				return false;
-			for (uint32_t i = c->readers; i != NONE; i = m->touch[i].next)
+			for (uint32_t i = c->readers; i != NEVER; i = m->touch[i].next)
 				if (!ordered_by_messages(m, i, c->first))
 					return false;
 		}
 	return true;
 }
 
-/* ---- Life ---- */
+/* ---- All of it ---- */
 
-/* Where each rank's buffers begin; in place, IN and OUT begin together. */
-static uint32_t
-lay_out(struct memory *m, struct plan *const *plan)
-{
-	uint32_t n = 0;
-
-	for (int r = 0; r < m->g->size; r++) {
-		struct part *p = &m->part[r];
-		const uint32_t *count = plan[r]->count;
-
-		p->plan = plan[r];
-		p->at[IN] = p->at[OUT] = n;
-		n += count[IN];
-		if (!m->alias)
-			p->at[OUT] = n;
-		n = p->at[OUT] + count[OUT] > n ? p->at[OUT] + count[OUT] : n;
-		p->at[TMP] = n;
-		n += count[TMP];
-		p->view = (struct contract_rank){ .rank = r,
-			                          .shape = &m->proof->shape,
-			                          .alias = m->alias,
-			                          .unordered = m->proof->row->unordered,
-			                          .count = count,
-			                          .entered = m->begun };
-		if (m->alias && m->proof->row->op != COLL_REDUCE_SCATTER && count[IN] != count[OUT])
-			m->error = fail(ORIEL_EMISMATCH, "IN has %u blocks, OUT %u: no vectors",
-			                count[IN], count[OUT]);
-	}
-	return n;
-}
-
-static uint32_t
-count_touches(const struct graph *g)
-{
-	uint32_t n = 0;
-
-	for (uint32_t op = 0; op < g->n_ops; op++) {
-		const struct op *o = g->op[op];
-
-		if (o->kind != OP_WAIT && o->kind != OP_CALL)
-			n += 3 * o->n + 1;
-	}
-	return n;
-}
-
-static void
-start(struct memory *m, uint32_t n_blocks)
-{
-	for (uint32_t i = 0; i < n_blocks; i++) {
-		m->value[i] = GARBAGE;
-		m->cell[i] = (struct cell){ NONE, NONE, NONE };
-	}
-	for (int r = 0; r < m->g->size; r++) {
-		struct part *p = &m->part[r];
-
-		for (int b = 0; b < MBOX_BUFS; b++)
-			if (contract_has(m->proof->row->op, &p->view, (enum plan_buf)b))
-				p->view.buf[b] = m->value + p->at[b];
-		contract_start(m->proof->row->op, &p->view);
-	}
-}
-
-/* One placement of the buffers. */
+/* With one placement of the buffers. */
 static int
-prove_memory(struct proof *proof, const struct graph *g, bool alias)
+prove_placed(struct proof *proof, const struct graph *g, bool alias, uint64_t *hash)
 {
-	struct memory m = { .proof = proof, .g = g, .alias = alias };
-	uint32_t n_blocks;
+	struct blocks m;
+	int rc = blocks_make(&m, proof->row, &proof->shape, g, alias);
 
-	m.part = calloc((size_t)g->size, sizeof(*m.part));
-	m.begun = calloc((size_t)g->size, sizeof(*m.begun));
-	if (!m.part || !m.begun)
-		goto no_memory;
-	n_blocks = lay_out(&m, g->plan);
-	m.value = malloc(((size_t)n_blocks + 1) * sizeof(*m.value));
-	m.cell = malloc(((size_t)n_blocks + 1) * sizeof(*m.cell));
-	m.touch = malloc(((size_t)count_touches(g) + 1) * sizeof(*m.touch));
-	m.lane_rounds = calloc(g->n_lanes, sizeof(*m.lane_rounds));
-	m.batch_rounds = calloc((size_t)g->n_batches + 1, sizeof(*m.batch_rounds));
-	if (!m.value || !m.cell || !m.touch || !m.lane_rounds || !m.batch_rounds)
-		goto no_memory;
-	start(&m, n_blocks);
-	for (uint32_t i = 0; i < g->n_ops && !m.error; i++)
-		run_op(&m, g->order[i]);
-	check_contract(&m);
-	check_cost(&m);
-	if (!m.error)
+	if (rc)
+		return rc;
+	rc = blocks_run(&m);
+	if (!rc)
+		rc = check_ends(&m);
+	if (!rc)
+		rc = check_contract(&m, alias);
+	if (!rc)
+		rc = check_rounding(&m);
+	if (!rc)
+		rc = check_cost(&m, &proof->shape);
+	if (!rc)
 		proof->tmp_unasked &= tmp_unasked(&m);
-	goto free_memory;
-
-no_memory:
-	m.error = fail(ORIEL_ENOMEM, "no memory for the buffers of %d ranks", g->size);
-free_memory:
-	free(m.part);
-	free(m.begun);
-	free(m.value);
-	free(m.cell);
-	free(m.touch);
-	free(m.lane_rounds);
-	free(m.batch_rounds);
-	return m.error;
+	*hash = rc ? 0 : hash_results(&m);
+	blocks_free(&m);
+	return rc;
 }
 
 static int
 prove(struct proof *proof, struct plan *const *plan)
 {
+	uint64_t hash, in_place;
 	struct graph g;
 	int rc = graph_make(&g, plan, proof->shape.size);
 
 	proof->tmp_unasked = true;
 	if (!rc) {
-		rc = prove_memory(proof, &g, false);
-		if (!rc && contract_can_alias(proof->row->op))
-			rc = prove_memory(proof, &g, true);
+		rc = prove_placed(proof, &g, false, &hash);
+		if (!rc && contract_can_alias(proof->row->op)) {
+			rc = prove_placed(proof, &g, true, &in_place);
+			if (!rc && in_place != hash)
+				rc = fail(ORIEL_EMISMATCH, "in place, results round otherwise");
+		}
 		graph_free(&g);
 	}
 	if (rc)

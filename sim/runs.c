@@ -102,6 +102,8 @@ replace(struct runs *runs, uint32_t lo, uint32_t hi, const struct run *with, uin
 {
 	if (!grow(runs, runs->n - (hi - lo) + n))
 		return false;
+	if (!runs->run)
+		return true; /* Garbage in an empty list. */
 	memmove(runs->run + lo + n, runs->run + hi, (runs->n - hi) * sizeof(*with));
 	memcpy(runs->run + lo, with, n * sizeof(*with));
 	runs->n += n - (hi - lo);

@@ -29,7 +29,7 @@ static void
 with_node(const struct coll_row *row, struct shape shape, int thin_above,
           void (*use)(void *arg, const struct shape *shape), void *arg)
 {
-	int most = row->unfit || shape.size <= thin_above ? shape.size : 0;
+	int most = row->unfit ? shape.size : 0;
 
 	for (shape.node = 0; shape.node <= most; shape.node++)
 		if (!shape.node || shape.size % shape.node == 0)

@@ -8,9 +8,9 @@
 #include "coll/table.h"
 
 /*
- * Calls use for each. Thinned: of more than so many arguments, roots or node sizes only the first
- * three, the middle one, the last and the powers of two. A row that fits every shape knows of no
- * nodes: above that many ranks it gets none.
+ * Calls use for each. Thinned: of more than so many arguments or roots only the first three, the
+ * middle one, the last and the powers of two. A row that fits every shape knows of no nodes and
+ * gets none (test/sim/proof.c sees to it); others get every divisor of size.
  */
 void shapes_each(const struct coll_row *row, int size, int thin_above,
                  void (*use)(void *arg, const struct shape *shape), void *arg);

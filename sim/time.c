@@ -189,9 +189,10 @@ wake(struct time_sim *s, int rank, uint32_t edge, uint32_t came, uint32_t cause,
 
 		if (!op || op->edge != edge || op->n > came)
 			continue;
+		/* One that ran ahead may have got here later than the message. */
 		q->blocked = false;
-		q->cause = cause;
-		push_queue(s, now, rank, k);
+		q->cause = now < q->since ? NONE : cause;
+		push_queue(s, later(now, q->since), rank, k);
 	}
 }
 
@@ -239,14 +240,26 @@ done(struct time_sim *s, int rank, unsigned queue, int64_t end, uint32_t cause)
 		push_queue(s, end, rank, queue);
 }
 
+/* Puts of one batch that follow one another are one chained post. */
+static bool
+chained(const struct time_rank *r, unsigned queue)
+{
+	uint32_t at = r->queue[queue].at;
+	const struct op *op = &r->plan->queue[queue].ops[at];
+
+	return at && op->kind == OP_PUT && op[-1].kind == OP_PUT && op[-1].edge == op->edge &&
+	       !op[-1].last;
+}
+
 static void
 post(struct time_sim *s, int rank, unsigned queue, const struct op *op, int64_t now)
 {
+	const struct fabric *f = s->call->fabric;
 	struct time_rank *r = &s->rank[rank];
 
 	if (r->plan->edges[op->edge].queue != queue)
 		time_wrong(s, "rank %d sends on an edge of another queue", rank);
-	r->processor = later(r->processor, now) + s->call->fabric->send;
+	r->processor = later(r->processor, now) + (chained(r, queue) ? f->chain : f->send);
 	r->queue[queue].posting = true;
 	done(s, rank, queue, r->processor, NONE);
 }
@@ -260,6 +273,7 @@ wait_for(struct time_sim *s, int rank, unsigned queue, const struct op *op, int6
 	uint32_t cause = q->cause;
 
 	q->blocked = side->came < op->n;
+	q->since = now;
 	if (q->blocked)
 		return;
 	if (op->n > side->waited)

@@ -7,7 +7,8 @@
  * starts when the one before it is done.
  *
  * - put, signal: the rank's processor, which its queues share, is busy for the
- *   fabric's send overhead. Then the message leaves, and the queue goes on.
+ *   fabric's send overhead; less for a put directly behind one of the same batch,
+ *   which is chained to it. Then the message leaves, and the queue goes on.
  * - A message is a train as long as its bytes take on the slowest link of its
  *   path. At each link it joins what the link has to carry, first come, first
  *   served by their heads: its end leaves no sooner than all that work is done.

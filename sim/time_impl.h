@@ -28,9 +28,10 @@ struct time_side {
 };
 
 struct time_queue {
-	uint32_t at;      /* ops done */
-	bool posting;     /* the op before at is a message that leaves now */
-	bool blocked;     /* in a wait */
+	uint32_t at;  /* ops done */
+	bool posting; /* the op before at is a message that leaves now */
+	bool blocked; /* in a wait that it reached at since */
+	int64_t since;
 	bool through;     /* the last op is done */
 	uint32_t cause;   /* of the end of that wait: the sender's op; NONE: it had come before */
 	int64_t next;     /* its next op starts then; NEVER: an event says when */

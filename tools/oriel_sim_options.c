@@ -20,7 +20,7 @@ static const char usage[] =
         "  --root R          of a rooted collective; 0\n"
         "  --node N          so many ranks are a node for the program; those of the fabric\n"
         "  --check           move symbolic data too, and check the contract at each rank's end\n"
-        "  --path N          show at most N steps of the critical path; 40\n"
+        "  --path N          show at most N lines of the critical path; 40\n"
         "  --json            all of it as JSON\n"
         "  --random SEEDS    no fabric: real data in so many random orders, and what must hold\n"
         "  --seed S          the first of them; 1\n";

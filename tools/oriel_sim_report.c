@@ -105,7 +105,7 @@ levels(const struct time_result *r)
 }
 
 static void
-step_line(const struct time_step *step)
+step_line(const struct time_step *step, size_t times)
 {
 	char size[32];
 
@@ -119,20 +119,36 @@ step_line(const struct time_step *step)
 		printf(" queue %u: %s", step->queue, step->what);
 	if (step->peer >= 0 && !step->bandwidth && !step->latency)
 		printf(" %d", step->peer);
+	if (times > 1)
+		printf(", %zu times", times);
 	putchar('\n');
 }
 
+static bool
+alike(const struct time_step *a, const struct time_step *b)
+{
+	return a->what == b->what && a->rank == b->rank && a->queue == b->queue &&
+	       a->peer == b->peer && !a->bandwidth && !a->latency;
+}
+
+/* Steps that repeat one another, such as the puts of a batch, share a line. */
 static void
 path(const struct time_result *r, size_t most)
 {
+	size_t lines = 0, i = 0, n;
+
 	if (!most)
 		return;
 	printf("\ncritical path\n%12s %12s\n", "from us", "to us");
-	for (size_t i = 0; i < r->n_path && i < most; i++)
-		step_line(&r->path[i]);
-	if (r->n_path > most)
-		printf("%25s  ... and %zu more steps (--path %zu)\n", "", r->n_path - most,
-		       r->n_path);
+	for (; i < r->n_path && lines < most; i += n, lines++) {
+		struct time_step step = r->path[i];
+
+		for (n = 1; i + n < r->n_path && alike(&step, &r->path[i + n]); n++)
+			step.end = r->path[i + n].end;
+		step_line(&step, n);
+	}
+	if (i < r->n_path)
+		printf("%25s  ... and %zu more steps (--path)\n", "", r->n_path - i);
 }
 
 void

@@ -47,7 +47,8 @@ Test(fabric, defaults_and_options)
 	cr_expect_eq(f.memory, 1000.0);
 	cr_expect_eq(f.send, 1000000);
 	cr_expect_eq(f.receive, 500000);
-	f = parse("gpu:8 overhead:2");
+	f = parse("gpu:8 overhead:2 chain:0.25");
+	cr_expect_eq(f.chain, 250000);
 	cr_expect_eq(f.receive, 2000000);
 }
 
@@ -142,6 +143,7 @@ Test(fabric, bad_text_names_the_word)
 		{ "gpu:8 nic:400", "\"nic:400\"" },
 		{ "gpu:8 nic:400Mb", "\"nic:400Mb\"" },
 		{ "gpu:8 nic:0GB", "\"nic:0GB\"" },
+		{ "gpu:8 chain:1:2", "\"chain:1:2\"" },
 		{ "gpu:8 overhead:1:2:3", "\"overhead:1:2:3\"" },
 		{ "gpu:8 averyveryverylongword:1", "averyveryverylongword" },
 		{ "building:4096 zone:4096 gpu:2", "building:4096" },

@@ -161,6 +161,51 @@ print(const struct walk *w)
 	fflush(stdout);
 }
 
+struct flushes {
+	const struct coll_row *row;
+	bool made, missed;
+};
+
+/* All of them, in all ranks: for one alone, the answer of the receiver may be enough. */
+static void
+drop_flushes(void *arg, const struct shape *shape)
+{
+	struct flushes *f = arg;
+	struct plan *plan[MOST_RANKS + 4];
+	struct proof proof = { .row = f->row, .shape = *shape, .plan = plan };
+	bool made = false;
+
+	for (int r = 0; r < shape->size; r++) {
+		cr_assert_eq(plan_build(&f->row->program, shape, r, &plan[r]), 0);
+		for (unsigned k = 0; k < MBOX_QUEUES; k++) {
+			struct plan_queue *q = &plan[r]->queue[k];
+			uint32_t n = 0;
+
+			for (uint32_t i = 0; i < q->n; i++)
+				if (q->ops[i].kind != OP_FLUSH)
+					q->ops[n++] = q->ops[i];
+			made |= n < q->n;
+			q->n = n;
+		}
+	}
+	f->made |= made;
+	f->missed |= made && proof_run(&proof) != 0;
+	for (int r = 0; r < shape->size; r++)
+		plan_free(plan[r]);
+}
+
+Test(mutate, every_program_needs_its_flushes)
+{
+	for (size_t i = 0; i < coll_rows; i++) {
+		struct flushes f = { .row = &coll_table[i] };
+
+		for (int size = 2; size <= MOST_RANKS && shapes_wanted(f.row); size++)
+			shapes_each(f.row, size, MOST_RANKS, drop_flushes, &f);
+		cr_expect_eq(f.missed, f.made, "%s: nobody misses its flushes",
+		             f.row->program.name);
+	}
+}
+
 Test(mutate, every_mutant_is_refuted_or_harmless)
 {
 	unsigned tried = 0, met = 0;

@@ -92,11 +92,11 @@ random_run(uint32_t n)
 
 Test(runs, random_writes_and_copies)
 {
-	for (state = 1; state < 2000; state++) {
-		uint64_t seed = state;
+	for (uint64_t seed = 1; seed < 2000; seed++) {
 		struct runs runs = { 0 };
 		struct value dense[BLOCKS], got[BLOCKS];
 
+		state = seed;
 		unroll(&runs, dense);
 		for (int k = 0; k < 40; k++) {
 			if (below(3)) {
@@ -124,7 +124,6 @@ Test(runs, random_writes_and_copies)
 				          (unsigned long long)seed, k, t);
 		}
 		runs_fini(&runs);
-		state = seed;
 	}
 }
 

@@ -107,6 +107,27 @@ check_put_signal(struct perf *p, const struct perf_test *t, size_t len, bool *ba
 }
 
 static inline int
+check_send_recv(struct perf *p, const struct perf_test *t, size_t len, bool *bad)
+{
+	uint64_t seed = ++p->seed;
+	int err = 0;
+
+	if (!p->origin && !p->target)
+		return 0;
+	check_fill(p->src, len, seed);
+	check_cover(p->dst, len);
+	if (p->origin && p->target)
+		err = oriel_sendrecv(p->world, p->peer, 1, p->src, len, p->peer, 1, p->dst, len,
+		                     NULL);
+	else if (p->origin)
+		err = oriel_send(p->world, p->peer, 1, p->src, len);
+	else
+		err = oriel_recv(p->world, p->peer, 1, p->dst, len, NULL);
+	*bad = !err && p->target && check_differs(p, t, p->dst, len, seed);
+	return err;
+}
+
+static inline int
 check_get(struct perf *p, const struct perf_test *t, size_t len, bool *bad)
 {
 	uint64_t seed = ++p->seed;

@@ -41,6 +41,29 @@ run_put_signal(struct perf *p, size_t bytes, size_t iters)
 }
 
 static inline int
+run_send_recv(struct perf *p, size_t bytes, size_t iters)
+{
+	int err = 0;
+
+	if (!p->origin && !p->target)
+		return 0;
+	for (size_t i = 0; i < iters && !err; i++) {
+		if (p->origin && p->target)
+			err = oriel_sendrecv(p->world, p->peer, 0, p->src, bytes, p->peer, 0,
+			                     p->dst, bytes, NULL);
+		else if (p->origin)
+			err = oriel_send(p->world, p->peer, 0, p->src, bytes);
+		else
+			err = oriel_recv(p->world, p->peer, 0, p->dst, bytes, NULL);
+		if (!err && p->origin && !p->target)
+			err = oriel_recv(p->world, p->peer, 0, p->dst, bytes, NULL);
+		else if (!err && p->target && !p->origin)
+			err = oriel_send(p->world, p->peer, 0, p->src, bytes);
+	}
+	return err;
+}
+
+static inline int
 run_signal(struct perf *p, size_t bytes, size_t iters)
 {
 	(void)bytes;
@@ -197,6 +220,14 @@ static const struct perf_test perf_tests[] = {
 	  .brief = true,
 	  .run = run_put_signal,
 	  .check = check_put_signal },
+	{ .name = "send_recv",
+	  .what = "half a round trip of send and receive",
+	  .unit = PERF_US,
+	  .max = SIZE_MAX,
+	  .round_trip = true,
+	  .brief = true,
+	  .run = run_send_recv,
+	  .check = check_send_recv },
 	{ .name = "get",
 	  .what = "get and flush",
 	  .unit = PERF_US,

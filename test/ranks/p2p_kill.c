@@ -1,0 +1,191 @@
+/*
+ * p2p_kill.c - a rank is killed while others send to it and receive from it, at
+ * a random moment: every survivor that depends on it gets EPEER in time, which
+ * names it, and nobody writes a buffer that was given back.
+ *
+ * Started as one rank it starts jobs of its own, one a seed, under an orielrun
+ * that lets survivors go on, and counts what they say.
+ */
+#include "test/ranks/ranks.h"
+
+#include <ctype.h>
+#include <pthread.h>
+
+#define JOB_SIZE 3
+#define BIG (4u << 20)
+/* Ten times the time in which silence is noticed. */
+#define IN_TIME_NS (UINT64_C(20) * 1000000000)
+
+struct victim {
+	uint64_t delay;
+};
+
+static void *
+die(void *arg)
+{
+	ranks_delay(((struct victim *)arg)->delay);
+	kill(getpid(), SIGKILL);
+	return NULL;
+}
+
+/* A detail that says "rank N", N not the beginning of a longer number. */
+static bool
+names(const char *detail, int rank)
+{
+	char text[32];
+
+	snprintf(text, sizeof(text), "rank %d", rank);
+	for (const char *p = strstr(detail, text); p; p = strstr(p + 1, text))
+		if (!isdigit((unsigned char)p[strlen(text)]))
+			return true;
+	return false;
+}
+
+/* Traffic of all pairs, long and short messages, in blocking and nonblocking calls, until it ends.
+ */
+static int
+traffic(struct ranks *r, char *out, char *in, uint64_t *rounds)
+{
+	int right = (r->rank + 1) % r->size, left = (r->rank + r->size - 1) % r->size;
+	int rc = 0;
+
+	for (uint64_t same = r->seed; !rc; ++*rounds) {
+		size_t len = ranks_next(&same) % 3 ? 5000 : BIG;
+		oriel_req *req[2] = { NULL, NULL };
+
+		rc = oriel_sendrecv(r->world, right, 1, out, len, left, 1, in, len, NULL);
+		if (!rc)
+			rc = oriel_irecv(r->world, ORIEL_ANY, 2, in, len, NULL, &req[0]);
+		if (!rc)
+			rc = oriel_isend(r->world, left, 2, out, len, &req[1]);
+		/* All end, whatever the first one says. */
+		if (req[0] && req[1])
+			rc = oriel_req_waitall(2, req, RANKS_WAIT_NS);
+		else if (req[0] &&
+		         !CHECK(oriel_req_wait(&req[0], RANKS_WAIT_NS) == rc, "%s", oriel_detail()))
+			return rc;
+	}
+	return rc;
+}
+
+/* One wait only, for a rank that is gone before it has done its part. */
+static int
+one_wait(struct ranks *r, char *out, char *in, int dead)
+{
+	switch (r->seed / JOB_SIZE % 3) {
+	case 0:
+		return oriel_send(r->world, dead, 9, out, BIG);
+	case 1:
+		return oriel_recv(r->world, dead, 9, in, BIG, NULL);
+	default:
+		return oriel_recv(r->world, ORIEL_ANY, 9, in, BIG, NULL);
+	}
+}
+
+static int
+survive(struct ranks *r)
+{
+	int dead = (int)(r->seed % (uint64_t)r->size), rc;
+	uint64_t same = r->seed * 77, rounds = 0, start;
+	struct victim v = { 200000 + ranks_next(&same) % 20000000 };
+	char *out = malloc(BIG), *in = malloc(BIG);
+	bool waits = ranks_flag("--wait");
+	pthread_t thread;
+
+	if (!NEED(out && in, "no memory"))
+		return 1;
+	memset(out, r->rank, BIG);
+	/* The dead rank may be through the barrier, and dead, before the others are. */
+	rc = oriel_barrier(r->world);
+	if (r->rank == dead)
+		NEED(!pthread_create(&thread, NULL, die, &v), "no thread");
+	start = ranks_now_ns();
+	if (r->rank == dead && waits)
+		pthread_join(thread, NULL);
+	if (!rc)
+		rc = waits ? one_wait(r, out, in, dead) : traffic(r, out, in, &rounds);
+	CHECK(rc == ORIEL_EPEER, "expected EPEER, seen %d (%s)", rc, oriel_detail());
+	CHECK(names(oriel_detail(), dead), "rank %d is dead, the detail says: %s", dead,
+	      oriel_detail());
+	CHECK(ranks_now_ns() - start < IN_TIME_NS, "%llu ms until it was noticed",
+	      (unsigned long long)(ranks_now_ns() - start) / 1000000);
+	/* The buffer is this rank's again. */
+	memset(in, 0x5a, BIG);
+	FAILS(ORIEL_EPEER, oriel_send(r->world, (dead + 1) % r->size, 1, out, 8));
+	ranks_delay(20000000);
+	for (size_t i = 0; i < BIG; i++)
+		if (!CHECK(in[i] == 0x5a, "byte %zu was written after the error", i))
+			break;
+	if (!r->failures)
+		ranks_say(NULL, 0, "rank %d survived after %llu rounds: %s", r->rank,
+		          (unsigned long long)rounds, oriel_detail());
+	free(out);
+	free(in);
+	return 0;
+}
+
+/* One job; true if all but the dead rank say that they survived. */
+static bool
+one_job(uint64_t seed, const char *how)
+{
+	const char *build = getenv("BUILD");
+	char command[512], line[1024], all[8192] = "";
+	int survived = 0;
+	FILE *f;
+
+	snprintf(command, sizeof(command),
+	         "exec %s/tools/orielrun --kill-on-failure=no -n %d %s --inner %s --limit 100 "
+	         "--seed %llu 2>&1",
+	         build ? build : "build", JOB_SIZE, ranks_job.argv[0], how,
+	         (unsigned long long)seed);
+	f = popen(command, "r");
+	if (!CHECK(f != NULL, "cannot start %s", command))
+		return false;
+	while (fgets(line, sizeof(line), f)) {
+		survived += strstr(line, " survived after ") != NULL;
+		if (strlen(all) + strlen(line) < sizeof(all))
+			strcat(all, line);
+	}
+	pclose(f);
+	if (ranks_flag("--say"))
+		ranks_say(NULL, 0, "seed %llu%s:\n%.900s", (unsigned long long)seed, how, all);
+	return CHECK(survived == JOB_SIZE - 1, "seed %llu%s: %d of %d survived:\n%.600s",
+	             (unsigned long long)seed, how, survived, JOB_SIZE - 1, all);
+}
+
+static int
+run(struct ranks *r)
+{
+	uint64_t rounds = r->rounds ? r->rounds : 9;
+	extern char **environ;
+
+	if (ranks_flag("--inner"))
+		return survive(r);
+	if (r->size != 1 || r->threads)
+		return ranks_skip("it wants one process, which starts others");
+	/* The inner launcher is nobody's rank. */
+	for (char **e = environ; *e;) {
+		char name[128];
+
+		if (strncmp(*e, "PMIX_", 5)) {
+			e++;
+			continue;
+		}
+		snprintf(name, sizeof(name), "%.*s", (int)strcspn(*e, "="), *e);
+		unsetenv(name);
+		e = environ;
+	}
+	for (uint64_t i = 0; i < rounds; i++)
+		if (!one_job(r->seed + i, "") || !one_job(r->seed + i, " --wait"))
+			return 1;
+	return 0;
+}
+
+int
+main(int argc, char **argv)
+{
+	static const char *knobs[] = { "ORIEL_CALL_TIMEOUT=50s", "ORIEL_PEER_TIMEOUT=2s", NULL };
+	struct oriel_options opts = { .size = sizeof(opts), .knobs = knobs };
+
+	return ranks_main(argc, argv, run, &opts);
+}
