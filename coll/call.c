@@ -421,8 +421,11 @@ coll_check_overlap(const struct coll_call *c, const void *in, size_t in_len, con
 int
 coll_check_buffer(const struct coll_call *c, const char *name, const void *ptr, size_t len)
 {
-	if (likely(ptr || !len))
+	if (likely((ptr || !len) && len <= PTRDIFF_MAX))
 		return 0;
+	if (ptr)
+		return fail(ORIEL_ERANGE, "%s: %s has %zu bytes", coll_kinds[c->op].name, name,
+		            len);
 	return fail(ORIEL_EINVAL, "%s: %s is NULL, and has %zu bytes", coll_kinds[c->op].name, name,
 	            len);
 }

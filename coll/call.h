@@ -169,7 +169,7 @@ int coll_check_total(const struct coll_call *c, size_t len, size_t *total);
 /* EINVAL if the two overlap. */
 int coll_check_overlap(const struct coll_call *c, const void *in, size_t in_len, const void *out,
                        size_t out_len);
-/* EINVAL if ptr is NULL and len is not 0. */
+/* EINVAL if ptr is NULL and len is not 0, ERANGE if no buffer is so long. */
 int coll_check_buffer(const struct coll_call *c, const char *name, const void *ptr, size_t len);
 /* c->stage: room for a copy of out's first len bytes. */
 int coll_stage(struct coll_call *c, size_t len);

@@ -369,6 +369,43 @@ job_wait(struct job *j)
 	return job_result(j);
 }
 
+/* Another thread may be in a call that only its slot knows of. */
+static bool
+any_busy(const struct plan_state *s)
+{
+	bool busy = false;
+
+	for (unsigned slot = 0; slot < MBOX_CALLS; slot++)
+		busy |= load_acquire(&s->busy[slot]);
+	return busy;
+}
+
+int
+jobs_check_ended(oriel_comm *comm)
+{
+	struct plan_state *s = comm->plan;
+	oriel_ctx *ctx = comm->ctx;
+	const struct job *j;
+	int rc = 0;
+
+	if (!s)
+		return 0;
+	pthread_mutex_lock(&ctx->task_lock);
+	job_adopt(ctx);
+	if (s->jobs)
+		advance_all(&s->task);
+	j = s->jobs;
+	if (j)
+		rc = fail(ORIEL_EBUSY, "a request runs: %s, call %llu of communicator %016llx",
+		          j->inst->plan->program->name, (unsigned long long)j->first,
+		          (unsigned long long)comm->id);
+	else if (any_busy(s))
+		rc = fail(ORIEL_EBUSY, "another thread waits for a request of communicator %016llx",
+		          (unsigned long long)comm->id);
+	pthread_mutex_unlock(&ctx->task_lock);
+	return rc;
+}
+
 int
 job_result(const struct job *j)
 {

@@ -74,6 +74,8 @@ bool job_run_solo(struct job *j);
 int job_result(const struct job *j);
 /* Its peers are watched; for waits. */
 void job_watch(struct job *j);
+/* EBUSY names a request of the communicator that runs. */
+int jobs_check_ended(oriel_comm *comm);
 /* Nothing runs on the communicator but what this thread runs. */
 static inline bool
 jobs_idle(const oriel_comm *comm)

@@ -58,7 +58,8 @@ lay_down(struct launch *l, struct chan *c, struct wire w, const char *data)
 		return false;
 	lay(l, w.dst, off, data, w.len);
 	c->more = wrapped(off + w.len, l->size[w.dst]);
-	if (!w.more && w.len <= l->size[w.dst] - off)
+	/* One that is not the last of its batch may be followed by more of the same put. */
+	if (w.last && !w.more && w.len <= l->size[w.dst] - off)
 		learn(l, c, w, off);
 	return true;
 }

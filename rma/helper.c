@@ -46,8 +46,9 @@ notice_death(struct peer *p)
 		peer_fail(p, true, "process %d has ended", (int)p->rec.pid);
 }
 
+/* unseen: how much longer than a tick this process has not looked, which is nobody's silence. */
 static void
-check_local(struct helper *h, uint64_t now, bool overslept)
+check_local(struct helper *h, uint64_t now, uint64_t unseen)
 {
 	uint64_t timeout = (uint64_t)h->ctx->knobs.v.peer_timeout;
 
@@ -69,9 +70,10 @@ check_local(struct helper *h, uint64_t now, bool overslept)
 			continue;
 		}
 		beat = load_acquire(&p->ctl->heartbeat);
+		p->seen_at = p->seen_at + unseen < now ? p->seen_at + unseen : now;
 		if (load_acquire(&p->ctl->state) == CTL_LEFT) {
 			peer_leave(p);
-		} else if (beat != p->seen_heartbeat || overslept) {
+		} else if (beat != p->seen_heartbeat) {
 			p->seen_heartbeat = beat;
 			p->seen_at = now;
 		} else if (timeout && now - p->seen_at > timeout) {
@@ -143,8 +145,10 @@ static void
 tick(struct helper *h, uint64_t now)
 {
 	oriel_ctx *ctx = h->ctx;
-	/* If this process itself did not run, the others' silence is ours. */
+	/* If this process itself did not run, the others' silence is ours; but on a busy machine
+	 * that may be so at every tick, and each has to count for something. */
 	bool overslept = now - h->last_tick > 3 * h->tick_ns;
+	uint64_t unseen = overslept ? now - h->last_tick - h->tick_ns : 0;
 	struct far f = { h, now, overslept };
 
 	if (now - h->last_tick > (uint64_t)ctx->knobs.v.peer_timeout) {
@@ -159,7 +163,7 @@ tick(struct helper *h, uint64_t now)
 		store_relaxed(ctx->alive, 0);
 		wake_after_store(&ctx->ctl->wake);
 	}
-	check_local(h, now, overslept);
+	check_local(h, now, unseen);
 	meet_dead(ctx);
 	if (ctx->ucx && ctx->knobs.v.peer_timeout) {
 		pthread_mutex_lock(&ctx->progress);

@@ -58,6 +58,7 @@ req_init(oriel_req *req, oriel_ctx *ctx, const struct req_ops *ops)
 	req->magic = REQ_MAGIC;
 	req->ctx = ctx;
 	req->ops = ops;
+	req->settled = false;
 }
 
 /* EBUSY, by its name. */
