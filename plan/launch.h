@@ -233,6 +233,7 @@ blame_told(struct launch *l, uint64_t word)
 }
 int blame_message(struct launch *l, const struct chan *c, uint64_t seq, const char *what);
 int blame_ready(struct launch *l, const struct chan *c);
-int blame_length(struct launch *l, const struct chan *c, size_t sent, size_t expected);
+/* more: what was sent may not have ended. */
+int blame_length(struct launch *l, const struct chan *c, size_t sent, bool more, size_t expected);
 
 #endif

@@ -8,16 +8,16 @@
  * survivors go on, and counts what they say. By default it draws some deaths for
  * each algorithm and form by --seed; --full goes through all steps.
  *
- * --ranks N (4); --samples N for each algorithm and call (4); --only TEXT:
- * only calls whose "name=algorithm" contains it; --stop: ranks stop instead, and
- * are found silent; --timeout: the same, with a limit on calls and none on peers.
+ * --ranks N (4); --samples N for each algorithm and call (4), or --jobs N in all;
+ * --only TEXT: only calls whose "name=algorithm" contains it; --stop: ranks stop
+ * instead, and are found silent; --timeout: the same, with a limit on calls and
+ * none on peers.
  * With --inner it is one of those jobs: --call NAME, --dead RANK, --way WAY, ...
  */
 #include "test/ranks/calls.h"
 
 #define SILENT_MS 1000 /* ORIEL_PEER_TIMEOUT of jobs with a stopped rank, or ORIEL_CALL_TIMEOUT */
 #define TOLD_MS 1000   /* how much later survivors know */
-#define MOST_RANKS 8
 
 /* How the survivors call, and how they wait. */
 enum way { BLOCK, WAIT, WAITALL, TEST, AGAIN, WAYS };
@@ -147,20 +147,20 @@ start_others(struct survivor *s, struct others *o, bool now)
 	if (late == now)
 		return true;
 	o->sum = (uint64_t)s->r->rank;
-	return OK(oriel_iallreduce(s->rest, NULL, &o->sum, 1, ORIEL_UINT64, ORIEL_SUM,
-	                           &o->req[0])) &&
+	/* Not the one whose algorithm may be unfit for rest. */
+	return OK(oriel_iscan(s->rest, NULL, &o->sum, 1, ORIEL_UINT64, ORIEL_SUM, &o->req[0])) &&
 	       OK(oriel_ibarrier(s->rest, &o->req[1])) && OK(oriel_ibarrier(s->rest, &o->req[2]));
 }
 
 static void
 finish_others(struct survivor *s, struct others *o)
 {
-	int n = oriel_comm_size(s->rest), first = s->r->rank < s->dead ? 0 : s->dead + 1;
+	int first = s->r->rank < s->dead ? 0 : s->dead + 1, me = s->r->rank;
 
 	if (!start_others(s, o, false) || !OK(oriel_req_waitall(3, o->req, RANKS_WAIT_NS)))
 		return;
-	CHECK(o->sum == (uint64_t)(n * first + n * (n - 1) / 2), "the sum of the others is %llu",
-	      (unsigned long long)o->sum);
+	CHECK(o->sum == (uint64_t)((me - first + 1) * (first + me) / 2),
+	      "the sum of the others is %llu", (unsigned long long)o->sum);
 	OK(oriel_comm_free(s->rest));
 }
 
@@ -534,6 +534,22 @@ deaths_of(struct plan *p, const struct row *row, uint64_t samples, bool full)
 	return true;
 }
 
+/* Rows, ranks and steps as they come; the ways one after the other. */
+static void
+some_deaths(struct plan *p, uint64_t jobs)
+{
+	struct death d;
+	int steps;
+
+	for (uint64_t i = 0; i < jobs && p->r->failures < 6; i++, p->jobs++) {
+		draw(p, &d, &p->row[below(p, (uint64_t)p->n_rows)],
+		     (int)below(p, (uint64_t)p->ranks));
+		d.way = (enum way)(i % WAYS);
+		d.step = (unsigned)below(p, 2 * (uint64_t)p->ranks);
+		die_once(&d, &steps);
+	}
+}
+
 static void
 leave_launcher(void)
 {
@@ -556,6 +572,7 @@ leave_launcher(void)
 static int
 start_jobs(struct ranks *r)
 {
+	uint64_t jobs = ranks_number("--jobs", 0);
 	static struct plan p;
 	char command[1024];
 	struct said said;
@@ -569,7 +586,8 @@ start_jobs(struct ranks *r)
 	listen(command, p.ranks, &said, add_row, &p);
 	if (!CHECK(p.n_rows > 0, "no algorithm is listed:\n%s", said.all))
 		return 1;
-	for (int i = 0; i < p.n_rows; i++)
+	some_deaths(&p, jobs);
+	for (int i = 0; i < p.n_rows && !jobs; i++)
 		if (!deaths_of(&p, &p.row[i], ranks_number("--samples", 4), ranks_flag("--full")))
 			return 1;
 	ranks_say(NULL, 0, "%llu jobs for %d rows", (unsigned long long)p.jobs, p.n_rows);
