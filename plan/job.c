@@ -209,17 +209,13 @@ enlist(struct plan_state *s, struct job *j)
 	}
 }
 
-void
-job_adopt(oriel_ctx *ctx)
+/* Under ctx->task_lock. */
+static void
+adopt(struct job *j)
 {
-	struct job *j = load_relaxed(&ctx->solo) ? swap_acquire(&ctx->solo, NULL) : NULL;
-	struct plan_state *s;
-	unsigned slot;
+	struct plan_state *s = j->comm->plan;
+	unsigned slot = (unsigned)(j->first % MBOX_CALLS);
 
-	if (!j)
-		return;
-	s = j->comm->plan;
-	slot = (unsigned)(j->first % MBOX_CALLS);
 	j->launch->patient = true;
 	j->piece[slot].launch = j->launch;
 	j->started = 1;
@@ -228,13 +224,28 @@ job_adopt(oriel_ctx *ctx)
 	enlist(s, j);
 }
 
+void
+job_adopt(oriel_ctx *ctx)
+{
+	struct job *j = solo_take(ctx);
+
+	if (j)
+		adopt(j);
+}
+
 static void
 end_solo(struct job *j, int rc)
 {
+	struct plan_state *s = j->comm->plan;
+	bool others;
+
 	spoil(j, launch_end(j->launch, rc));
-	store_release(&j->comm->plan->busy[j->first % MBOX_CALLS], false);
-	add_release(&j->comm->plan->crowd, (uint32_t)-1);
+	store_release(&s->busy[j->first % MBOX_CALLS], false);
+	others = add_release(&s->crowd, (uint32_t)-1) != 1;
 	store_release(&j->done, 1);
+	/* A later call may wait for the slot. */
+	if (unlikely(others))
+		wake_after_store(&s->comm->ctx->ctl->wake);
 }
 
 void
@@ -257,7 +268,11 @@ job_go_on(struct job *j, struct launch *l)
 	j->next = NULL;
 	j->started = j->ended = 0;
 	store_relaxed(&j->done, 0);
-	store_release(&ctx->solo, j);
+	if (unlikely(!solo_offer(ctx, j))) {
+		pthread_mutex_lock(&ctx->task_lock);
+		adopt(j);
+		pthread_mutex_unlock(&ctx->task_lock);
+	}
 	task_begun(ctx);
 }
 
@@ -285,10 +300,7 @@ start_solo(struct job *j)
 bool
 job_run_solo(struct job *j)
 {
-	struct job *expected = j;
-
-	if (load_relaxed(&j->comm->ctx->solo) != j ||
-	    !cas_acq_rel(&j->comm->ctx->solo, &expected, NULL))
+	if (!solo_claim(j->comm->ctx, j))
 		return false;
 	j->launch->patient = false;
 	end_solo(j, exec_run(j->launch));
@@ -308,6 +320,7 @@ job_start(struct job *j)
 {
 	struct plan_state *s = j->comm->plan;
 	oriel_ctx *ctx = j->comm->ctx;
+	bool moved;
 
 	j->status = 0;
 	if (likely(start_solo(j)))
@@ -320,8 +333,11 @@ job_start(struct job *j)
 	take_numbers(j);
 	add_relaxed(&s->crowd, 1);
 	enlist(s, j);
-	advance_all(&s->task);
+	moved = advance_all(&s->task);
 	pthread_mutex_unlock(&ctx->task_lock);
+	/* Another thread may sleep until one of the jobs before it is done. */
+	if (moved)
+		wake_after_store(&ctx->ctl->wake);
 	task_begun(ctx);
 }
 

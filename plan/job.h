@@ -39,12 +39,6 @@ struct job {
 	char detail[512]; /* of status, whole */
 };
 
-/*
- * The last job of a context that began is "solo" (ctx->solo) until somebody takes
- * it: the thread that waits for it runs it itself; anyone else who looks for
- * work makes it a task. So a call that is started and waited for at once costs no
- * more than one that blocks.
- */
 /* Under ctx->task_lock: the solo job becomes one of its communicator's list. */
 void job_adopt(oriel_ctx *ctx);
 

@@ -12,10 +12,11 @@
 
 /* It was begun here before with the same buffers, and nothing else is under way. */
 static inline bool
-is_plain(const struct launch *l, const struct binding *b)
+is_plain(const oriel_comm *comm, const struct launch *l, const struct binding *b)
 {
-	return l->quick == b && !load_acquire(&l->comm->plan->crowd) &&
-	       !load_relaxed(&l->ctx->solo);
+	/* In this order: while there is a crowd other threads may begin calls in any launch. */
+	return !load_acquire(&comm->plan->crowd) && l->quick == b &&
+	       !load_relaxed(&comm->ctx->solo);
 }
 
 static inline void
@@ -55,7 +56,7 @@ job_quick(struct job *j)
 	struct launch *l = &j->inst->launch[call % MBOX_CALLS];
 	const struct step *st;
 
-	if (unlikely(!is_plain(l, &j->binding)))
+	if (unlikely(!is_plain(j->comm, l, &j->binding)))
 		return JOB_NOT_BEGUN;
 	j->first = call;
 	begin(l, call);
@@ -94,7 +95,7 @@ quick_call(oriel_comm *comm, struct instance *inst, const struct binding *b, int
 	struct launch *l = &inst->launch[call % MBOX_CALLS];
 	const struct step *st;
 
-	if (unlikely(!is_plain(l, b)))
+	if (unlikely(!is_plain(comm, l, b)))
 		return false;
 	begin(l, call);
 	st = short_steps(l, l->steps[0], l->steps_end);

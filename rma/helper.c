@@ -196,13 +196,10 @@ drain_pipe(oriel_ctx *ctx)
 		;
 }
 
+/* A peer's message has come, or the end. */
 static bool
-anything_waits(const struct helper *h)
+is_called(const oriel_ctx *ctx)
 {
-	const oriel_ctx *ctx = h->ctx;
-
-	if (load_relaxed(&ctx->begun) != h->begun || load_relaxed(&ctx->n_tasks))
-		return true;
 	for (int w = 0; w < (ctx->boot.n_local + 63) / 64; w++)
 		if (load_relaxed(&ctx->ctl->doorbell[w]))
 			return true;
@@ -226,16 +223,15 @@ sleep_armed(struct helper *h, uint64_t now)
 {
 	oriel_ctx *ctx = h->ctx;
 	int ms = now < h->next_tick ? (int)((h->next_tick - now) / 1000000) + 1 : 0;
-	bool naps = now < h->nap_until;
+	bool naps = now < h->nap_until, idle;
 
 	if (naps && ms > NAP_MS)
 		ms = NAP_MS;
-	store_relaxed(&ctx->helper_naps, naps);
-	doorbell_sleep_begin(&ctx->ctl->helper_asleep);
+	idle = helper_lies_down(ctx, naps);
 	h->fds[FD_UCX].fd = ctx->ucx ? arm_ucx(ctx) : -1;
-	if (!anything_waits(h) && (!ctx->ucx || h->fds[FD_UCX].fd >= 0))
+	if (idle && !is_called(ctx) && (!ctx->ucx || h->fds[FD_UCX].fd >= 0))
 		poll(h->fds, (nfds_t)h->n_fds, ms);
-	doorbell_sleep_end(&ctx->ctl->helper_asleep);
+	helper_stands_up(ctx);
 	if (h->fds[FD_PIPE].revents)
 		drain_pipe(ctx);
 	for (int i = FD_PEERS; i < h->n_fds; i++) {
@@ -264,6 +260,7 @@ helper_main(void *arg)
 	oriel_ctx *ctx = h->ctx;
 	uint64_t polled = load_relaxed(&ctx->poll_epoch);
 
+	store_relaxed(&ctx->helper_naps, true);
 	while (!load_acquire(&ctx->stop)) {
 		uint64_t now = now_ns(), epoch = load_relaxed(&ctx->poll_epoch);
 
@@ -282,7 +279,7 @@ helper_main(void *arg)
 			continue;
 		}
 		if (!(ctx_progress(ctx) | tasks_turn(ctx))) {
-			if (load_relaxed(&ctx->n_tasks))
+			if (tasks_wait(ctx))
 				sleep_lightly(ctx);
 			else
 				sleep_armed(h, now);
