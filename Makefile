@@ -34,7 +34,7 @@ else ifneq ($(shell tools/install-deps.sh $(deps) && echo done),done)
 $(error "make $(GOALS)" needs what is listed above)
 endif
 
-ifneq ($(filter-out clean distclean help deps fmt dist,$(GOALS)),)
+ifneq ($(filter-out clean distclean help deps fmt dist loc,$(GOALS)),)
 include config.mk
 endif
 
@@ -210,8 +210,7 @@ bench-mpi: all $(bench_bin) $(bench_mpi_bin)
 # ---- looking after the source ----
 .PHONY: loc fmt tidy lint lint-fmt lint-rules cppcheck hdr-check knobs doc
 loc:
-	@for f in $(wildcard coll/*.c); do printf '%5d %s\n' \
-		"$$($(CC) -fpreprocessed -dD -E -P $$f 2>/dev/null | grep -c '[^[:space:]]')" $$f; done
+	@tools/loc
 
 CLANG_FORMAT ?= clang-format-14
 fmt:

@@ -18,9 +18,11 @@
  * one later is an error where it can be told (ORIEL_EHANDLE).
  *
  * Threads: any thread may call; puts, gets, signals and waits on one window
- * may run at the same time. Calls that are marked "collective" must be made by
- * every rank of the communicator, in the same order, one at a time for each
- * communicator; a second one at the same time is ORIEL_EBUSY.
+ * may run at the same time. Calls that are marked "collective", and those of
+ * oriel_coll.h, must be made by every rank of the communicator, in the same
+ * order, by one thread at a time for each communicator: ORIEL_EBUSY is returned
+ * while another thread is in such a call. A nonblocking one is left when it has
+ * been started.
  */
 #ifndef ORIEL_H
 #define ORIEL_H
@@ -90,7 +92,8 @@ const char *oriel_version(void);
  */
 struct oriel_bootstrap {
 	void *arg;        /* handed to each function */
-	int rank, size;   /* this rank, 0 <= rank < size */
+	int rank;         /* this rank, 0 <= rank < size */
+	int size;         /* the number of ranks */
 	int n_local;      /* ranks of this node, this one included */
 	const int *local; /* their numbers, ascending */
 	const char *job;  /* unique among jobs on these machines; NULL only if size is 1 */
@@ -103,6 +106,7 @@ struct oriel_bootstrap {
 	           uint64_t timeout_ns);
 };
 
+/* What oriel_init may be told; zeroed, but for size, it is the default. */
 struct oriel_options {
 	size_t size; /* sizeof(struct oriel_options) */
 	const struct oriel_bootstrap
@@ -192,17 +196,19 @@ int oriel_mem_alloc(oriel_ctx *ctx, size_t len, size_t align, void **ptr);
 /* NULL is allowed. Errors: EINVAL (not the start of a live allocation of this context's pool). */
 int oriel_mem_free(oriel_ctx *ctx, void *ptr);
 
+/* Of a context's pool and registrations. */
 struct oriel_mem_stats {
-	size_t slabs;          /* shared slabs */
-	size_t reserved_bytes; /* their address space */
-	size_t used_bytes;     /* handed out now, rounding included */
-	size_t peak_bytes;     /* the most that used_bytes ever was */
-	size_t allocations;    /* live now */
-	size_t total_allocs;   /* ever made */
-	size_t retired_bytes;  /* kept back because a failed peer may still write to them */
-	size_t registrations;  /* live registrations of user memory */
-	size_t registered_bytes;
+	size_t slabs;            /* shared slabs */
+	size_t reserved_bytes;   /* their address space */
+	size_t used_bytes;       /* handed out now, rounding included */
+	size_t peak_bytes;       /* the most that used_bytes ever was */
+	size_t allocations;      /* live now */
+	size_t total_allocs;     /* ever made */
+	size_t retired_bytes;    /* kept back because a failed peer may still write to them */
+	size_t registrations;    /* live registrations of user memory */
+	size_t registered_bytes; /* theirs; a range inside another one is not counted */
 };
+/* Fills *stats in. Local. Errors: EHANDLE, EINVAL (stats is NULL). */
 int oriel_mem_stats(oriel_ctx *ctx, struct oriel_mem_stats *stats);
 
 /*
@@ -211,6 +217,7 @@ int oriel_mem_stats(oriel_ctx *ctx, struct oriel_mem_stats *stats);
  * registered one shares it; each reg wants its dereg, with the same arguments.
  */
 int oriel_mem_reg(oriel_ctx *ctx, const void *addr, size_t len);
+/* Takes back one oriel_mem_reg of the same range. EINVAL: there is none. */
 int oriel_mem_dereg(oriel_ctx *ctx, const void *addr, size_t len);
 
 /*
@@ -250,7 +257,10 @@ int oriel_win_ptr(oriel_win *win, int target, void **ptr);
  * Errors: EHANDLE, ERANK, ERANGE, EINVAL (NULL with len > 0), EPEER, EFORK,
  * ETRANSPORT. When an error is returned nothing was written.
  */
+
+/* src's len bytes, to target's part at disp. */
 int oriel_put(oriel_win *win, int target, size_t disp, const void *src, size_t len);
+/* len bytes of target's part from disp on, to dst. */
 int oriel_get(oriel_win *win, int target, size_t disp, void *dst, size_t len);
 /*
  * n_blocks blocks of block_len bytes; the window's start disp + i * disp_stride,
@@ -258,27 +268,38 @@ int oriel_get(oriel_win *win, int target, size_t disp, void *dst, size_t len);
  */
 int oriel_put_strided(oriel_win *win, int target, size_t disp, size_t disp_stride, const void *src,
                       size_t src_stride, size_t block_len, size_t n_blocks);
+/* The other way: from the window's blocks into those at dst + i * dst_stride. */
 int oriel_get_strided(oriel_win *win, int target, size_t disp, size_t disp_stride, void *dst,
                       size_t dst_stride, size_t block_len, size_t n_blocks);
 
+/* A stretch of memory that is moved. */
 struct oriel_seg {
 	size_t disp; /* in the window */
 	void *addr;  /* local: source of a put, destination of a get */
-	size_t len;
+	size_t len;  /* bytes */
 };
 /* A list of segments; all are checked before the first is moved. */
 int oriel_put_list(oriel_win *win, int target, const struct oriel_seg *segs, size_t n_segs);
+/* The same for gets. */
 int oriel_get_list(oriel_win *win, int target, const struct oriel_seg *segs, size_t n_segs);
 
-/* The same with a request: done when the local buffer is the caller's again (for get: holds the
- * data). */
+/* oriel_put with a request, which is complete when src is the caller's again. */
 int oriel_rput(oriel_win *win, int target, size_t disp, const void *src, size_t len,
                oriel_req **req);
+/* oriel_get with a request, which is complete when dst holds the data. */
 int oriel_rget(oriel_win *win, int target, size_t disp, void *dst, size_t len, oriel_req **req);
-/* *done: 1 when complete; the request is then freed and *req set to NULL. *req NULL counts as
- * complete. */
+/*
+ * Requests of all kinds. *done: 1 when it is complete, else 0. A complete request
+ * is freed and *req set to NULL, but a persistent one stays (oriel_coll.h). *req
+ * NULL counts as complete, and so does a persistent request that is not running.
+ * Also makes progress. Errors: EHANDLE, EINVAL, and then the call's own.
+ */
 int oriel_req_test(oriel_req **req, int *done);
-/* Completes and frees; ETIMEDOUT leaves the request as it was. Other errors free it. */
+/*
+ * Waits until it is complete, and then as oriel_req_test. ETIMEDOUT: timeout_ns
+ * is over, and the request is as it was, as after EFORK and EEXPELLED. Other
+ * errors are the call's, which is then complete.
+ */
 int oriel_req_wait(oriel_req **req, uint64_t timeout_ns);
 
 /*
@@ -315,10 +336,11 @@ int oriel_signal_test(oriel_win *win, size_t slot, enum oriel_cmp cmp, uint64_t 
 /* The slot's value now, with the visibility of a wait that saw it. */
 int oriel_signal_read(oriel_win *win, size_t slot, uint64_t *value);
 
+/* Holds while the slot compares true with value. */
 struct oriel_cond {
-	size_t slot;
-	enum oriel_cmp cmp;
-	uint64_t value;
+	size_t slot;        /* of this rank */
+	enum oriel_cmp cmp; /* the slot's value on the left */
+	uint64_t value;     /* on the right */
 };
 /* Waits until one of n conditions holds; *which is the lowest that does. */
 int oriel_signal_wait_any(oriel_win *win, size_t n, const struct oriel_cond *conds,
@@ -333,9 +355,11 @@ int oriel_signal_wait_all(oriel_win *win, size_t n, const struct oriel_cond *con
 
 /* All earlier puts, gets and signals of this rank to target in win are complete here and there. */
 int oriel_flush(oriel_win *win, int target);
+/* The same for all targets. */
 int oriel_flush_all(oriel_win *win);
 /* Local buffers of earlier puts and gets to target are the caller's again. */
 int oriel_flush_local(oriel_win *win, int target);
+/* The same for all targets. */
 int oriel_flush_local_all(oriel_win *win);
 
 /*

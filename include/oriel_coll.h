@@ -3,32 +3,39 @@
  *
  * Every collective has three forms. oriel_NAME(...) blocks: when it returns the
  * results are complete here and the buffers are the caller's.
- * oriel_iNAME(..., req) starts it and returns; the buffers are the library's
- * until the request is complete (oriel_req_test, oriel_req_wait and their kin).
+ * oriel_iNAME(..., req) starts it and returns; the buffers, and the arrays that
+ * describe their blocks, are the library's until the request is complete
+ * (oriel_req_test, oriel_req_wait and their kin). It goes on while any thread
+ * waits in the library, and by the helper thread while none does.
  * oriel_NAME_init(..., req) makes a request that oriel_start starts, again and
- * again, with the same arguments; wait and test leave it in place, and
- * oriel_req_free frees it. The forms match one another.
+ * again, with the same arguments: what is in the buffers may change between, the
+ * arrays stay as they are. Wait and test leave it in place, and oriel_req_free
+ * frees it. Making it is local. The forms match one another.
  *
  * Order: the collectives of one communicator are started in the same order on
  * all of its ranks; those of different communicators in any order. Requests may
- * be waited for in any order. At most a few calls of a communicator are under
- * way at a time, later ones are started by themselves when they can.
+ * be waited for in any order. Any number may be started: up to four of a
+ * communicator run at a time, later ones begin by themselves.
  *
  * Arguments: all ranks name the same collective, sizes, type, op and root; where
  * a size may differ between ranks the text says so. Lengths and displacements
  * are bytes, counts are elements. Zero is a size like any other. In place: in is
- * NULL (or is where the text says). in and out overlap in no other way. A
- * mismatch between ranks that is noticed is EMISMATCH and names both sides.
+ * NULL (or is where the text says). in and out overlap in no other way, and no
+ * buffer belongs to two calls at a time unless both only read it.
  *
- * Errors of all: EHANDLE, EINVAL (NULL buffer, overlap, type or op), ERANK (root),
- * ERANGE (sizes that do not fit), EPEER, EABORTED, ETIMEDOUT (ORIEL_CALL_TIMEOUT),
- * ENOMEM. After EPEER, EABORTED and EMISMATCH the communicator is of no more use
- * but for oriel_comm_shrink; what is in the out buffers is undefined.
+ * Errors of all, before anything is started: EHANDLE, EINVAL (NULL buffer,
+ * overlap, type or op), ERANK (root), ERANGE (sizes that do not fit), EBUSY
+ * (threads, below), ENOMEM. Later: EMISMATCH (ranks disagree, and it was noticed:
+ * both sides are named), EPEER, EABORTED, ETIMEDOUT (ORIEL_CALL_TIMEOUT), ENOMEM:
+ * the call has failed, what is in the out buffers is undefined, and the
+ * communicator is of no more use but for oriel_comm_shrink.
  *
- * Threads: one thread at a time starts calls on a communicator (EBUSY).
+ * Threads: one thread at a time makes or starts calls on a communicator (EBUSY).
+ * Any thread may wait for a request, one thread at a time.
  *
- * Results are bitwise the same on all ranks, and from run to run for the same
- * communicator, arguments and algorithm.
+ * Where all ranks get a result it is bitwise the same on all of them; results are
+ * the same from run to run for the same communicator, arguments and algorithm.
+ * doc/collectives.md says more: rounding, equal algorithms, costs.
  */
 #ifndef ORIEL_H
 #include "oriel.h"
@@ -40,6 +47,7 @@
  * ---- Types and operations ----------------------------------------------
  */
 
+/* Of elements. They need not be aligned. */
 enum oriel_type {
 	ORIEL_INT32 = 0,
 	ORIEL_INT64,
@@ -55,17 +63,18 @@ enum oriel_type {
 	ORIEL_BFLOAT16,    /* the upper half of a float */
 	ORIEL_FLOAT8_E4M3, /* no infinity, largest 448 (OCP OFP8) */
 	ORIEL_FLOAT8_E5M2, /* largest 57344 (OCP OFP8) */
-	ORIEL_TYPES
+	ORIEL_TYPES        /* how many there are */
 };
-/* Elements of so many bytes (1 to 2^20) that only a user's op understands. */
+/* A type: elements of so many bytes (1 to 2^20) that only a user's op understands. */
 #define ORIEL_OPAQUE(bytes) (0x1000000 + (int)(bytes))
 
 typedef struct oriel_op oriel_op;
+/* Integers wrap. Floats of 16 and 8 bits are computed as float and rounded when stored. */
 #define ORIEL_SUM ((const oriel_op *)1)
 #define ORIEL_PROD ((const oriel_op *)2)
-#define ORIEL_MIN ((const oriel_op *)3)
-#define ORIEL_MAX ((const oriel_op *)4)
-#define ORIEL_AVG ((const oriel_op *)5) /* the sum, divided by the number of ranks */
+#define ORIEL_MIN ((const oriel_op *)3) /* a NaN wins, -0 is less than 0 */
+#define ORIEL_MAX ((const oriel_op *)4) /* likewise */
+#define ORIEL_AVG ((const oriel_op *)5) /* the sum, then divided by the number of ranks */
 #define ORIEL_AND ((const oriel_op *)6) /* bitwise; integers, as the next two */
 #define ORIEL_OR ((const oriel_op *)7)
 #define ORIEL_XOR ((const oriel_op *)8)
@@ -74,36 +83,40 @@ typedef struct oriel_op oriel_op;
 typedef void oriel_op_fn(void *out, const void *a, const void *b, size_t n, void *arg);
 /*
  * An associative operation of the user's, for elements of whatever type it is
- * used with. commutative 0: terms are combined in the ranks' order, as they are
- * for any op that the caller wants so. fn may be called by any thread that makes
- * progress, with elements that are aligned like the buffers. The op may be freed
- * when no request uses it any more; oriel_fini frees what is left. Errors: EHANDLE,
- * EINVAL (fn or op is NULL, or an op of the library is freed), ENOMEM.
+ * used with. commutative 0: terms are combined in the ranks' order. fn may be
+ * called by any thread that makes progress, the helper thread included, must not
+ * call the library, and gets elements that are aligned as the buffers are.
+ * Errors: EHANDLE, EINVAL (fn or op is NULL), ENOMEM.
  */
 int oriel_op_create(oriel_ctx *ctx, oriel_op_fn *fn, void *arg, int commutative, oriel_op **op);
+/* When no request uses it any more; oriel_fini frees what is left. Errors: EHANDLE, EINVAL (an op
+ * of the library). */
 int oriel_op_free(oriel_op *op);
 
 /* A piece of a block that is not contiguous: len bytes from byte off of the buffer. */
 struct oriel_piece {
-	size_t off, len;
+	size_t off; /* bytes from the buffer's start */
+	size_t len; /* bytes */
 };
-/* A block: its n pieces in order; n 0: an empty block. */
+/* A block: its pieces in order. */
 struct oriel_pieces {
-	size_t n;
-	const struct oriel_piece *piece;
+	size_t n;                        /* 0: an empty block */
+	const struct oriel_piece *piece; /* n of them */
 };
 
 /*
  * ---- Requests ----------------------------------------------------------
  */
 
-/* Starts a persistent request. EBUSY: it is running. */
+/* Starts a persistent request: as the nonblocking form of its call. EBUSY: it is running. EINVAL:
+ * it is not persistent. */
 int oriel_start(oriel_req *req);
-/* Frees a request that is not running (EBUSY) and sets *req to NULL. */
+/* Frees a request that is not running (EBUSY: it is) and sets *req to NULL, which is allowed. */
 int oriel_req_free(oriel_req **req);
-/* All n requests (NULL ones are complete); the first error is returned, after all are complete. */
+/* Waits for all of n requests, as oriel_req_wait does for each; the first error is returned, with
+ * its number, after all are complete. ETIMEDOUT: all are as they were. */
 int oriel_req_waitall(size_t n, oriel_req **reqs, uint64_t timeout_ns);
-/* *done: 1 when all of them are complete. */
+/* *done: 1 when all of them are complete, as oriel_req_test for each; 0: all are as they were. */
 int oriel_req_testall(size_t n, oriel_req **reqs, int *done);
 
 /*
@@ -117,7 +130,7 @@ int oriel_req_testall(size_t n, oriel_req **reqs, int *done);
 	int oriel_i##name(args, oriel_req **req);                                                  \
 	int oriel_##name##_init(args, oriel_req **req)
 
-/* Returns after every rank has called it. It does not complete puts (doc/memory-model.md, M1). */
+/* Complete when every rank has started it. Does not complete puts (doc/memory-model.md, MM15). */
 ORIEL_FORMS(barrier, ORIEL_ARGS(oriel_comm *comm));
 
 /*
@@ -125,7 +138,8 @@ ORIEL_FORMS(barrier, ORIEL_ARGS(oriel_comm *comm));
  * In place: in is out + rank * len, or NULL.
  */
 ORIEL_FORMS(allgather, ORIEL_ARGS(oriel_comm *comm, const void *in, void *out, size_t len));
-/* Rank i's lens[i] bytes arrive at displs[i] of out; lens and displs are the same on all ranks. */
+/* Rank i's lens[i] bytes arrive at displs[i] of out; lens and displs are the same on all
+ * ranks. In place: in is NULL or where this rank's block belongs in out. */
 ORIEL_FORMS(allgatherv, ORIEL_ARGS(oriel_comm *comm, const void *in, void *out, const size_t *lens,
                                    const size_t *displs));
 /* Rank i's block is at blocks[i] of out, here; its length is the same on all ranks, its pieces need
@@ -133,41 +147,47 @@ ORIEL_FORMS(allgatherv, ORIEL_ARGS(oriel_comm *comm, const void *in, void *out, 
 ORIEL_FORMS(allgatherv_list, ORIEL_ARGS(oriel_comm *comm, const void *in, void *out,
                                         const struct oriel_pieces *blocks));
 
-/* Block i of in goes to rank i; out: block i came from rank i; size(comm) x len bytes each. */
+/* Block i of in goes to rank i; out: block i came from rank i; size(comm) x len bytes each. In
+ * place: in is NULL, and out is copied first, into memory of the library. */
 ORIEL_FORMS(alltoall, ORIEL_ARGS(oriel_comm *comm, const void *in, void *out, size_t len));
 /* in_lens[i] bytes from in_displs[i] of in go to rank i, whose out_lens[this rank] is equal. In
- * place: in_lens and in_displs are ignored, blocks are exchanged where out says. */
+ * place: in is NULL, in_lens and in_displs are ignored, and blocks are exchanged where out says. */
 ORIEL_FORMS(alltoallv, ORIEL_ARGS(oriel_comm *comm, const void *in, const size_t *in_lens,
                                   const size_t *in_displs, void *out, const size_t *out_lens,
                                   const size_t *out_displs));
+/* The same with blocks in pieces; only the blocks' lengths must agree. In place: in is NULL. */
 ORIEL_FORMS(alltoallv_list,
             ORIEL_ARGS(oriel_comm *comm, const void *in, const struct oriel_pieces *in_blocks,
                        void *out, const struct oriel_pieces *out_blocks));
 
-/* root's len bytes, to all. */
+/* root's len bytes at buf, to all ranks' buf. */
 ORIEL_FORMS(bcast, ORIEL_ARGS(oriel_comm *comm, void *buf, size_t len, int root));
 
 /* out matters at root only: size(comm) x len bytes. In place at root: in is NULL or where its block
  * belongs in out. */
 ORIEL_FORMS(gather, ORIEL_ARGS(oriel_comm *comm, const void *in, void *out, size_t len, int root));
-/* len: this rank's; out, lens, displs at root only: rank i's lens[i] bytes at displs[i]. */
+/* len: this rank's; out, lens, displs at root only: rank i's lens[i] bytes at displs[i]. In place
+ * at root: in is NULL or where its block belongs in out. */
 ORIEL_FORMS(gatherv, ORIEL_ARGS(oriel_comm *comm, const void *in, size_t len, void *out,
                                 const size_t *lens, const size_t *displs, int root));
+/* The same; at root rank i's block is at blocks[i] of out. In place at root: in is NULL. */
 ORIEL_FORMS(gatherv_list, ORIEL_ARGS(oriel_comm *comm, const void *in, size_t len, void *out,
                                      const struct oriel_pieces *blocks, int root));
 
 /* in matters at root only: size(comm) x len bytes. In place at root: out is NULL or this rank's
  * block of in. */
 ORIEL_FORMS(scatter, ORIEL_ARGS(oriel_comm *comm, const void *in, void *out, size_t len, int root));
-/* len: this rank's; in, lens, displs at root only. */
+/* len: this rank's; in, lens, displs at root only: lens[i] bytes from displs[i] of in go to rank i.
+ * In place at root: out is NULL or this rank's block of in. */
 ORIEL_FORMS(scatterv, ORIEL_ARGS(oriel_comm *comm, const void *in, const size_t *lens,
                                  const size_t *displs, void *out, size_t len, int root));
+/* The same; at root rank i's block is at blocks[i] of in. In place at root: out is NULL. */
 ORIEL_FORMS(scatterv_list,
             ORIEL_ARGS(oriel_comm *comm, const void *in, const struct oriel_pieces *blocks,
                        void *out, size_t len, int root));
 
-/* count elements of all ranks, combined element by element; out matters at root only. In place at
- * root: in is NULL. */
+/* count elements of all ranks, combined element by element; out matters at root only. type: of enum
+ * oriel_type, or ORIEL_OPAQUE. In place at root: in is out, or NULL. */
 ORIEL_FORMS(reduce, ORIEL_ARGS(oriel_comm *comm, const void *in, void *out, size_t count, int type,
                                const oriel_op *op, int root));
 /* The result at all ranks. In place: in is out, or NULL. */
@@ -177,7 +197,8 @@ ORIEL_FORMS(allreduce, ORIEL_ARGS(oriel_comm *comm, const void *in, void *out, s
  * place: in is NULL, the input is in out (size(comm) x count), the result at its start. */
 ORIEL_FORMS(reduce_scatter, ORIEL_ARGS(oriel_comm *comm, const void *in, void *out, size_t count,
                                        int type, const oriel_op *op));
-/* Rank i gets the next counts[i] elements; counts are the same on all ranks. */
+/* Rank i gets the next counts[i] elements; counts are the same on all ranks, and need not stay. In
+ * place: in is NULL, the input is in out, which is copied first. */
 ORIEL_FORMS(reduce_scatterv, ORIEL_ARGS(oriel_comm *comm, const void *in, void *out,
                                         const size_t *counts, int type, const oriel_op *op));
 /* Combines ranks 0 to this one. In place: in is out, or NULL. */
@@ -190,14 +211,17 @@ ORIEL_FORMS(exscan, ORIEL_ARGS(oriel_comm *comm, const void *in, void *out, size
 
 /*
  * ---- Send and receive --------------------------------------------------
- * Messages of one pair of ranks and one tag are received in the order in which
- * they were sent. source and tag may be ORIEL_ANY. Zero length is a message.
+ * Apart from collectives, which they neither match nor wait for. A receive takes
+ * messages of one sender in the order in which they were sent, those that its tag
+ * fits. Zero length is a message. Any thread may call.
  */
 
-#define ORIEL_ANY (-1)
-struct oriel_status { /* of a message that was received */
-	int source, tag;
-	size_t len;
+#define ORIEL_ANY (-1) /* source or tag of a receive or probe: whatever comes */
+/* Of a message that was received. */
+struct oriel_status {
+	int source; /* rank */
+	int tag;
+	size_t len; /* bytes of the message */
 };
 
 /*
@@ -210,11 +234,14 @@ int oriel_send(oriel_comm *comm, int target, int tag, const void *buf, size_t le
  * status may be NULL. */
 int oriel_recv(oriel_comm *comm, int source, int tag, void *buf, size_t len,
                struct oriel_status *status);
+/* Starts it; buf is the caller's again when the request is complete. */
 int oriel_isend(oriel_comm *comm, int target, int tag, const void *buf, size_t len,
                 oriel_req **req);
-/* status, if not NULL, is written when the request completes. */
+/* Starts it; buf and status, if not NULL, are written by the time the request is complete. */
 int oriel_irecv(oriel_comm *comm, int source, int tag, void *buf, size_t len,
                 struct oriel_status *status, oriel_req **req);
+/* Both at once, so that ranks may send to one another in any pattern; the arguments of a send, then
+ * those of a receive. */
 int oriel_sendrecv(oriel_comm *comm, int target, int send_tag, const void *out, size_t out_len,
                    int source, int recv_tag, void *in, size_t in_len, struct oriel_status *status);
 /* *found: a message that a receive would take is here; it stays. */
@@ -243,9 +270,10 @@ int oriel_explain_ranks(oriel_ctx *ctx, const char *name, size_t len, int ranks,
 
 /* An algorithm of a collective, as ORIEL_ALGORITHM names it. */
 struct oriel_algorithm {
-	const char *name;     /* "bruck" */
-	int min_arg, max_arg; /* of "bruck:4", on this communicator; 0: it takes none */
-	const char *unfit;    /* NULL, or why it cannot run here */
+	const char *name;  /* "bruck" */
+	int min_arg;       /* the least, as 4 in "bruck:4", on this communicator */
+	int max_arg;       /* the most; 0: it takes none */
+	const char *unfit; /* NULL, or why it cannot run here */
 };
 /*
  * Calls each for the algorithms of name ("allgather"); what they get is valid

@@ -39,7 +39,7 @@ begin(struct launch *l, uint64_t call)
 static inline bool
 is_over(const struct launch *l, const struct step *st)
 {
-	return likely(st == l->steps_end && !comm_failed(l->comm));
+	return likely(st == l->steps_end && !l->owed && !comm_failed(l->comm));
 }
 
 /* The op that the long way goes on with. */

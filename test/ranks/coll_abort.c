@@ -7,10 +7,11 @@
 #include "test/ranks/calls.h"
 
 #define N_REQS 5 /* more than calls may be under way: the last ones wait for their slot */
+#define N_OTHERS 3
 
 struct fight {
 	struct ranks *r;
-	struct call a, b; /* of the aborted communicator, and of another */
+	struct call a[N_REQS], b[N_OTHERS]; /* of the aborted communicator, and of another */
 	int kind;
 };
 
@@ -21,9 +22,15 @@ make(struct fight *f, struct ranks *r, int kind, size_t len)
 
 	f->r = r;
 	f->kind = kind;
-	if (!OK(oriel_comm_dup(r->world, &a)) || !OK(oriel_comm_dup(r->world, &b)) ||
-	    !call_make(&f->a, r, a, len, 0, kind % 2) || !call_make(&f->b, r, b, len, 0, false))
+	if (!OK(oriel_comm_dup(r->world, &a)) || !OK(oriel_comm_dup(r->world, &b)))
 		return false;
+	/* Calls that are under way together have buffers of their own. */
+	for (int i = 0; i < N_REQS; i++)
+		if (!call_make(&f->a[i], r, a, len, 0, (kind + i) % 2))
+			return false;
+	for (int i = 0; i < N_OTHERS; i++)
+		if (!call_make(&f->b[i], r, b, len, 0, false))
+			return false;
 	ranks_watch(b);
 	return true;
 }
@@ -32,15 +39,20 @@ static void
 unmake(struct fight *f)
 {
 	struct ranks *r = f->r;
-	int rc = oriel_comm_free(f->a.comm);
+	int rc = oriel_comm_free(f->a[0].comm);
 
 	CHECK(rc == ORIEL_EABORTED, "comm_free after an abort: %d (%s)", rc, oriel_detail());
-	ranks_unwatch(f->b.comm);
-	OK(oriel_comm_free(f->b.comm));
+	ranks_unwatch(f->b[0].comm);
+	OK(oriel_comm_free(f->b[0].comm));
 	/* Whoever is still in a call of a has been told; nobody writes its buffers any more. */
-	CHECK(call_guarded(&f->a) && call_guarded(&f->b), "something is written outside");
-	call_free(&f->a, r);
-	call_free(&f->b, r);
+	for (int i = 0; i < N_REQS; i++) {
+		CHECK(call_guarded(&f->a[i]), "something is written outside");
+		call_free(&f->a[i], r);
+	}
+	for (int i = 0; i < N_OTHERS; i++) {
+		CHECK(call_guarded(&f->b[i]), "something is written outside");
+		call_free(&f->b[i], r);
+	}
 }
 
 /* The code, and the rank that has done it. */
@@ -78,24 +90,24 @@ end_aborted(oriel_req **req, int n, int by)
 static bool
 cancel(struct ranks *r, int kind, size_t len)
 {
-	oriel_req *req_a[N_REQS] = { NULL }, *req_b[3] = { NULL }, *again = NULL;
+	oriel_req *req_a[N_REQS] = { NULL }, *req_b[N_OTHERS] = { NULL }, *again = NULL;
 	int by = r->size - 1, rc = 0;
 	struct fight f;
 
 	if (!make(&f, r, kind, len))
 		return false;
 	if (r->rank == by) {
-		OK(oriel_comm_abort(f.a.comm));
-		told(oriel_barrier(f.a.comm), by, "barrier of the rank that aborts");
+		OK(oriel_comm_abort(f.a[0].comm));
+		told(oriel_barrier(f.a[0].comm), by, "barrier of the rank that aborts");
 	}
 	/* The abort may come before, between or after these. */
 	for (int i = 0; i < N_REQS && r->rank != by && !rc; i++)
-		rc = i == 2 ? call_begin(&f.a, kind, PERSISTENT, &again)
-		            : call_begin(&f.a, kind, NONBLOCKING, &req_a[i]);
+		rc = i == 2 ? call_begin(&f.a[i], kind, PERSISTENT, &again)
+		            : call_begin(&f.a[i], kind, NONBLOCKING, &req_a[i]);
 	if (rc)
 		told(rc, by, "a start after the abort");
-	for (int i = 0; i < 3; i++)
-		if (!OK(call_begin(&f.b, kind, NONBLOCKING, &req_b[i])))
+	for (int i = 0; i < N_OTHERS; i++)
+		if (!OK(call_begin(&f.b[i], kind, NONBLOCKING, &req_b[i])))
 			return false;
 	if (again) {
 		rc = oriel_start(again);
@@ -106,8 +118,8 @@ cancel(struct ranks *r, int kind, size_t len)
 	}
 	end_aborted(req_a, N_REQS, by);
 	/* Whatever was through: nothing gets past the abort, at the latest here. */
-	told(oriel_barrier(f.a.comm), by, "barrier after the abort");
-	if (!OK(oriel_req_waitall(3, req_b, RANKS_WAIT_NS)))
+	told(oriel_barrier(f.a[0].comm), by, "barrier after the abort");
+	if (!OK(oriel_req_waitall(N_OTHERS, req_b, RANKS_WAIT_NS)))
 		return false;
 	unmake(&f);
 	return OK(oriel_barrier(r->world));
@@ -121,13 +133,13 @@ idle(struct ranks *r)
 	struct fight f;
 
 	if (!make(&f, r, call_number("allreduce"), 1000) ||
-	    !OK(call_begin(&f.a, f.kind, PERSISTENT, &ran)) ||
-	    !OK(call_begin(&f.a, f.kind, PERSISTENT, &never)) || !OK(oriel_start(ran)) ||
+	    !OK(call_begin(&f.a[0], f.kind, PERSISTENT, &ran)) ||
+	    !OK(call_begin(&f.a[1], f.kind, PERSISTENT, &never)) || !OK(oriel_start(ran)) ||
 	    !OK(oriel_req_wait(&ran, RANKS_WAIT_NS)) || !OK(oriel_barrier(r->world)))
 		return false;
 	if (r->rank == 0) {
-		OK(oriel_comm_abort(f.a.comm));
-		OK(oriel_comm_abort(f.a.comm)); /* twice is once */
+		OK(oriel_comm_abort(f.a[0].comm));
+		OK(oriel_comm_abort(f.a[0].comm)); /* twice is once */
 	}
 	if (!OK(oriel_barrier(r->world)))
 		return false;
@@ -142,7 +154,7 @@ idle(struct ranks *r)
 		told(rc, 0, "start of a request of before");
 		OK(oriel_req_free(req));
 	}
-	told(call_begin(&f.a, f.kind, PERSISTENT, &never), 0, "init");
+	told(call_begin(&f.a[1], f.kind, PERSISTENT, &never), 0, "init");
 	CHECK(!never, "a refused init leaves a request");
 	unmake(&f);
 	return OK(oriel_barrier(r->world));
@@ -160,8 +172,8 @@ all_at_once(struct ranks *r)
 		return false;
 	if (r->rank % 2 == 0)
 		ranks_delay(ranks_random(r, 100000));
-	OK(oriel_comm_abort(f.a.comm));
-	told(call_begin(&f.a, f.kind, BLOCKING, NULL), -1, "alltoall");
+	OK(oriel_comm_abort(f.a[0].comm));
+	told(call_begin(&f.a[0], f.kind, BLOCKING, NULL), -1, "alltoall");
 	at = strstr(oriel_detail(), " aborted");
 	for (; at && at > oriel_detail() && at[-1] >= '0' && at[-1] <= '9'; at--)
 		;

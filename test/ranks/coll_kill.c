@@ -36,7 +36,7 @@ text_arg(const char *name, const char *def)
 
 struct survivor {
 	struct ranks *r;
-	struct call c;
+	struct call c, next;     /* next: of a second call, under way with the first */
 	oriel_comm *comm, *rest; /* all, and those on this side of the dead rank */
 	int dead, kind;
 	enum way way;
@@ -64,7 +64,7 @@ call_twice(struct survivor *s)
 
 	rc = call_begin(&s->c, s->kind, NONBLOCKING, &req[0]);
 	if (!rc)
-		rc2 = call_begin(&s->c, s->kind, NONBLOCKING, &req[1]);
+		rc2 = call_begin(&s->next, s->kind, NONBLOCKING, &req[1]);
 	if (rc)
 		return rc;
 	if (s->way == WAITALL) {
@@ -131,6 +131,13 @@ make_rest(struct survivor *s)
 	if (r->rank < s->dead)
 		return oriel_comm_strided(r->world, 0, 1, s->dead, &s->rest);
 	return oriel_comm_strided(r->world, s->dead + 1, 1, r->size - s->dead - 1, &s->rest);
+}
+
+static bool
+make_call(struct survivor *s, struct call *c)
+{
+	return call_make(c, s->r, s->comm, ranks_number("--len", 8), (int)ranks_number("--root", 0),
+	                 ranks_flag("--pool"));
 }
 
 struct others { /* requests on rest, which have nothing to do with the death */
@@ -209,7 +216,9 @@ last_words(struct survivor *s)
 	CHECK(rc == ORIEL_EPEER, "comm_free: %d (%s)", rc, oriel_detail());
 	FAILS(ORIEL_EHANDLE, oriel_barrier(s->comm));
 	untouched(&s->c);
+	untouched(&s->next);
 	call_free(&s->c, s->r);
+	call_free(&s->next, s->r);
 	if (!s->r->failures)
 		ranks_say(NULL, 0, "rank %d survived, told after %llu ms: %s", s->r->rank,
 		          (unsigned long long)s->took_ms, s->detail);
@@ -229,8 +238,7 @@ survive(struct ranks *r)
 	s.way = (enum way)ranks_number("--way", 0);
 	if (!OK(oriel_comm_strided(r->world, 0, 1, r->size, &s.comm)) ||
 	    !OK(oriel_comm_strided(r->world, 0, 1, r->size, &sync)) || !OK(make_rest(&s)) ||
-	    !call_make(&s.c, r, s.comm, ranks_number("--len", 8), (int)ranks_number("--root", 0),
-	               ranks_flag("--pool")))
+	    !make_call(&s, &s.c) || !make_call(&s, &s.next))
 		return 1;
 	ranks_watch(s.comm);
 	for (uint64_t i = 0; i < warm; i++) {
@@ -260,6 +268,7 @@ survive(struct ranks *r)
 	}
 	s.took_ms = (ranks_now_ns() - start) / 1000000;
 	memset(s.c.out, 0x77, (size_t)r->size * s.c.len);
+	memset(s.next.out, 0x77, (size_t)r->size * s.c.len);
 	ranks_unwatch(s.comm);
 	judge(&s);
 	finish_others(&s, &o);
