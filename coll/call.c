@@ -20,22 +20,13 @@ struct coll_req {
 static void
 unpin(struct instance *inst)
 {
-	add_relaxed(&inst->pins, (uint32_t)-1);
+	add_release(&inst->pins, (uint32_t)-1);
 }
 
 static void
 pin(struct instance *inst)
 {
 	add_relaxed(&inst->pins, 1);
-}
-
-/* The buffers that were worked out are those of another call. */
-static void
-forget_again(struct recent *r)
-{
-	if (r->again)
-		instance_forget(r->inst, &r->b);
-	r->again = false;
 }
 
 static __attribute__((noinline)) int
@@ -55,7 +46,6 @@ choose_anew(struct coll_call *c, struct recent *r)
 	if (rc)
 		return launch_fail_unmade(c->comm, ++c->comm->n_calls, rc);
 	pin(inst);
-	forget_again(r);
 	if (r->inst)
 		unpin(r->inst);
 	*r = (struct recent){ .inst = inst,
@@ -146,10 +136,10 @@ run_job(struct coll_call *c, const struct recent *r)
 
 /* From end to end on this thread. */
 static inline int
-run_here(oriel_comm *comm, struct instance *inst, const struct binding *b, bool fixed)
+run_here(oriel_comm *comm, struct instance *inst, const struct binding *b)
 {
 	struct launch *l;
-	int rc = launch_begin(inst, comm, ++comm->n_calls, b, fixed, false, &l);
+	int rc = launch_begin(inst, comm, ++comm->n_calls, b, false, &l);
 
 	return likely(!rc) ? launch_end(l, exec_run(l)) : rc;
 }
@@ -164,7 +154,7 @@ coll_run_again(oriel_comm *comm, struct recent *r, int *rc)
 			comm_call_end(comm);
 			return false;
 		}
-		*rc = run_here(comm, r->inst, &r->b, true);
+		*rc = run_here(comm, r->inst, &r->b);
 	}
 	comm_call_end(comm);
 	return true;
@@ -179,12 +169,13 @@ remember(struct recent *r, const struct coll_call *c, const struct coll_key *key
 	    r->inst->plan->program->n_queues == 1 && !c->b.finish &&
 	    (uintptr_t)key->op <= (uintptr_t)ORIEL_XOR) {
 		r->b = c->b;
+		r->b.id = ++c->comm->plan->bindings;
 		r->reducer = c->reducer;
 		r->b.reduce = c->b.reduce ? &r->reducer : NULL;
 		r->again = true;
 		return;
 	}
-	forget_again(r);
+	r->again = false;
 	r->key = *key;
 }
 
@@ -202,7 +193,7 @@ coll_run(struct coll_call *c, const struct coll_key *key)
 	if (unlikely(c->stage))
 		stage(c);
 	if (likely(!r->chunk && jobs_idle(c->comm)))
-		rc = run_here(c->comm, r->inst, &c->b, false);
+		rc = run_here(c->comm, r->inst, &c->b);
 	else
 		rc = run_job(c, r);
 	if (key && likely(!rc))
@@ -365,12 +356,14 @@ coll_req_go(struct coll_req *r, int rc, bool persistent, oriel_req **req)
 		fill_job(&r->job, &r->call, recent);
 		pin(r->job.inst);
 		add_relaxed(&comm->refs, 1);
+		if (persistent)
+			r->job.binding.id = ++comm->plan->bindings;
 	}
 	comm_call_end(comm);
 	if (rc)
 		goto forget;
 	req_init(&r->req, comm->ctx, persistent ? &again_ops : &once_ops);
-	r->persistent = r->job.fixed = persistent;
+	r->persistent = persistent;
 	*req = &r->req;
 	if (persistent)
 		return 0;

@@ -158,7 +158,7 @@ trim(struct plan_state *s)
 		struct instance **at, **last = NULL, *inst;
 
 		for (at = &s->cache->next; *at; at = &(*at)->next)
-			if (!(*at)->pins)
+			if (!load_acquire(&(*at)->pins))
 				last = at;
 		if (!last)
 			return;
@@ -229,7 +229,7 @@ make_steps(struct launch *l)
 	free(l->openings);
 	l->steps[0] = l->steps[1] = NULL;
 	l->openings = NULL;
-	l->quick = NULL;
+	l->quick = 0;
 	if (l->large || l->clipped || l->ragged || l->ctx->knobs.v.delay || l->mortal ||
 	    n > STEPS_MAX)
 		return;

@@ -58,6 +58,7 @@ bind_piece(struct job *j, struct piece *p, uint32_t chunk)
 	if (j->n_chunks == 1)
 		return &j->binding;
 	p->binding = j->binding;
+	p->binding.id = 0;
 	if (j->vector)
 		bind_stretch(&p->binding, j, at);
 	else
@@ -138,8 +139,8 @@ start_call(struct plan_state *s, struct job *j)
 	if (comm_failed(s->comm))
 		rc = comm_fail_error(s->comm, comm_failed(s->comm));
 	else
-		rc = launch_begin(j->inst, s->comm, call, bind_piece(j, p, j->started),
-		                  j->fixed && j->n_chunks == 1, true, &p->launch);
+		rc = launch_begin(j->inst, s->comm, call, bind_piece(j, p, j->started), true,
+		                  &p->launch);
 	j->started++;
 	if (rc)
 		end_call(s, slot, rc);
@@ -286,8 +287,7 @@ start_solo(struct job *j)
 
 	if (j->n_chunks > 1 || load_acquire(&s->crowd) || load_relaxed(&ctx->solo))
 		return false;
-	rc = launch_begin(j->inst, j->comm, take_numbers(j), &j->binding, j->fixed, true,
-	                  &j->launch);
+	rc = launch_begin(j->inst, j->comm, take_numbers(j), &j->binding, true, &j->launch);
 	if (unlikely(rc)) {
 		spoil(j, rc);
 		store_release(&j->done, 1);
@@ -402,6 +402,7 @@ jobs_check_ended(oriel_comm *comm)
 	struct plan_state *s = comm->plan;
 	oriel_ctx *ctx = comm->ctx;
 	const struct job *j;
+	bool moved = false;
 	int rc = 0;
 
 	if (!s)
@@ -409,7 +410,7 @@ jobs_check_ended(oriel_comm *comm)
 	pthread_mutex_lock(&ctx->task_lock);
 	job_adopt(ctx);
 	if (s->jobs)
-		advance_all(&s->task);
+		moved = advance_all(&s->task);
 	j = s->jobs;
 	if (j)
 		rc = fail(ORIEL_EBUSY, "a request runs: %s, call %llu of communicator %016llx",
@@ -419,6 +420,8 @@ jobs_check_ended(oriel_comm *comm)
 		rc = fail(ORIEL_EBUSY, "another thread waits for a request of communicator %016llx",
 		          (unsigned long long)comm->id);
 	pthread_mutex_unlock(&ctx->task_lock);
+	if (moved)
+		wake_after_store(&ctx->ctl->wake);
 	return rc;
 }
 
@@ -441,7 +444,7 @@ plan_run(oriel_comm *comm, const struct program *program, const struct shape *sh
 	if (rc)
 		return launch_fail_unmade(comm, ++comm->n_calls, rc);
 	if (jobs_idle(comm)) {
-		rc = launch_begin(inst, comm, ++comm->n_calls, b, false, false, &l);
+		rc = launch_begin(inst, comm, ++comm->n_calls, b, false, &l);
 		return rc ? rc : launch_end(l, exec_run(l));
 	}
 	memset(&j, 0, sizeof(j));
@@ -452,6 +455,6 @@ plan_run(oriel_comm *comm, const struct program *program, const struct shape *sh
 	job_prepare(&j);
 	job_start(&j);
 	rc = job_wait(&j);
-	add_relaxed(&inst->pins, (uint32_t)-1);
+	add_release(&inst->pins, (uint32_t)-1);
 	return rc;
 }

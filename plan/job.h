@@ -24,7 +24,6 @@ struct job {
 	bool vector;          /* a chunk is a stretch of the vector */
 	size_t align;         /* of its parts */
 	/* job.c's: */
-	bool fixed; /* the binding will never change */
 	struct job *next;
 	struct launch *launch; /* of its only call, while it is solo */
 	uint64_t first;        /* call */

@@ -15,7 +15,7 @@ static inline bool
 is_plain(const oriel_comm *comm, const struct launch *l, const struct binding *b)
 {
 	/* In this order: while there is a crowd other threads may begin calls in any launch. */
-	return !load_acquire(&comm->plan->crowd) && l->quick == b &&
+	return !load_acquire(&comm->plan->crowd) && b->id && l->quick == b->id &&
 	       !load_relaxed(&comm->ctx->solo);
 }
 

@@ -249,7 +249,7 @@ comm_make(oriel_comm *c)
 static void
 list_put(struct rank_list *l)
 {
-	if (l && !--l->refs)
+	if (l && add_acq_rel(&l->refs, (uint32_t)-1) == 1)
 		free(l);
 }
 
