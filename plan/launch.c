@@ -148,6 +148,7 @@ check_lengths(struct launch *l)
 int
 launch_end(struct launch *l, int rc)
 {
+	l->deadline = 0;
 	if (unlikely(!rc && l->ragged && l->ragged->out.own))
 		rc = check_lengths(l);
 	if (unlikely(!rc && comm_failed(l->comm)))

@@ -26,9 +26,7 @@ begin(struct launch *l, uint64_t call)
 
 	l->comm->n_calls = call;
 	l->call = call;
-	l->flags = 0;
-	l->error = 0;
-	l->deadline = 0;
+	l->flags = 0; /* error and deadline are 0: the last call ended well */
 	l->base[TMP] = l->scratch->ptr;
 	for (const struct opening *o = l->openings; o->c; o++)
 		o->c->begin = o->begin;
