@@ -87,6 +87,11 @@ def end(process):
     process.wait()
 
 
+def end_on_term():
+    """A SIGTERM ends this program as an exception does: with what it has started."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+
+
 def finish(command, env=None, limit=TIME_LIMIT):
     """Runs one program: its status (None: it did not end in time), output, errors."""
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:

@@ -7,14 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct recent {                /* what the last call of an op chose */
-	struct instance *inst; /* pinned; NULL: none yet */
-	size_t least, most;    /* for calls of so many bytes */
-	unsigned flags;
-	int root;
-	size_t chunk;
-};
-
 struct coll_req {
 	oriel_req req;
 	struct coll_call call;
@@ -28,7 +20,7 @@ struct coll_req {
 static void
 unpin(struct instance *inst)
 {
-	add_relaxed(&inst->pins, (uint32_t)-1);
+	add_release(&inst->pins, (uint32_t)-1);
 }
 
 static void
@@ -74,7 +66,7 @@ make_recent(struct plan_state *s)
 
 /* The plan's parts decide how a vector is cut. */
 static inline int
-choose(struct coll_call *c, const struct recent **out)
+choose(struct coll_call *c, struct recent **out)
 {
 	struct plan_state *s;
 	struct recent *r;
@@ -144,18 +136,53 @@ run_job(struct coll_call *c, const struct recent *r)
 
 /* From end to end on this thread. */
 static inline int
-run_here(struct coll_call *c, const struct recent *r)
+run_here(oriel_comm *comm, struct instance *inst, const struct binding *b)
 {
 	struct launch *l;
-	int rc = launch_begin(r->inst, c->comm, ++c->comm->n_calls, &c->b, false, false, &l);
+	int rc = launch_begin(inst, comm, ++comm->n_calls, b, false, &l);
 
 	return likely(!rc) ? launch_end(l, exec_run(l)) : rc;
 }
 
-int
-coll_run(struct coll_call *c)
+bool
+coll_run_again(oriel_comm *comm, struct recent *r, int *rc)
 {
-	const struct recent *r;
+	if (unlikely(comm_call_begin(comm)))
+		return false;
+	if (unlikely(!quick_call(comm, r->inst, &r->b, rc))) {
+		if (!jobs_idle(comm)) {
+			comm_call_end(comm);
+			return false;
+		}
+		*rc = run_here(comm, r->inst, &r->b);
+	}
+	comm_call_end(comm);
+	return true;
+}
+
+/* A short call that comes again and again is kept as it is, but for the user's operations: the same
+ * address may be another one by then. */
+static inline void
+remember(struct recent *r, const struct coll_call *c, const struct coll_key *key)
+{
+	if (coll_is_key(&r->key, key) && !r->chunk && !c->b.ragged && !c->stage && !r->again &&
+	    r->inst->plan->program->n_queues == 1 && !c->b.finish &&
+	    (uintptr_t)key->op <= (uintptr_t)ORIEL_XOR) {
+		r->b = c->b;
+		r->b.id = ++c->comm->plan->bindings;
+		r->reducer = c->reducer;
+		r->b.reduce = c->b.reduce ? &r->reducer : NULL;
+		r->again = true;
+		return;
+	}
+	r->again = false;
+	r->key = *key;
+}
+
+int
+coll_run(struct coll_call *c, const struct coll_key *key)
+{
+	struct recent *r;
 	int rc = comm_call_begin(c->comm);
 
 	if (unlikely(rc))
@@ -166,9 +193,11 @@ coll_run(struct coll_call *c)
 	if (unlikely(c->stage))
 		stage(c);
 	if (likely(!r->chunk && jobs_idle(c->comm)))
-		rc = run_here(c, r);
+		rc = run_here(c->comm, r->inst, &c->b);
 	else
 		rc = run_job(c, r);
+	if (key && likely(!rc))
+		remember(r, c, key);
 end:
 	comm_call_end(c->comm);
 forget:
@@ -312,7 +341,7 @@ coll_req_make(struct coll_req **out, struct coll_call **c)
 int
 coll_req_go(struct coll_req *r, int rc, bool persistent, oriel_req **req)
 {
-	const struct recent *recent;
+	struct recent *recent;
 	oriel_comm *comm = r->call.comm;
 
 	if (!rc && !req)
@@ -327,12 +356,14 @@ coll_req_go(struct coll_req *r, int rc, bool persistent, oriel_req **req)
 		fill_job(&r->job, &r->call, recent);
 		pin(r->job.inst);
 		add_relaxed(&comm->refs, 1);
+		if (persistent)
+			r->job.binding.id = ++comm->plan->bindings;
 	}
 	comm_call_end(comm);
 	if (rc)
 		goto forget;
 	req_init(&r->req, comm->ctx, persistent ? &again_ops : &once_ops);
-	r->persistent = r->job.fixed = persistent;
+	r->persistent = persistent;
 	*req = &r->req;
 	if (persistent)
 		return 0;
@@ -383,8 +414,11 @@ coll_check_overlap(const struct coll_call *c, const void *in, size_t in_len, con
 int
 coll_check_buffer(const struct coll_call *c, const char *name, const void *ptr, size_t len)
 {
-	if (likely(ptr || !len))
+	if (likely((ptr || !len) && len <= PTRDIFF_MAX))
 		return 0;
+	if (ptr)
+		return fail(ORIEL_ERANGE, "%s: %s has %zu bytes", coll_kinds[c->op].name, name,
+		            len);
 	return fail(ORIEL_EINVAL, "%s: %s is NULL, and has %zu bytes", coll_kinds[c->op].name, name,
 	            len);
 }

@@ -63,13 +63,73 @@ coll_describe(struct coll_call *c, oriel_comm *comm, enum coll_op op)
 }
 
 /* The three forms, after a description. run and the others free what the description holds. */
-int coll_run(struct coll_call *c);
+struct coll_key;
+/* key: NULL, or what c was made of, if nothing else. */
+int coll_run(struct coll_call *c, const struct coll_key *key);
 struct coll_req;
 /* A request whose call is to be described; coll_req_go frees it if describing failed with rc. */
 int coll_req_make(struct coll_req **out, struct coll_call **c);
 int coll_req_go(struct coll_req *r, int rc, bool persistent, oriel_req **req);
 
-/* Defines the three public functions of a collective from its describing function. */
+/* What a blocking call was asked, before anything was made of it. */
+struct coll_key {
+	const void *in, *out;
+	size_t n;
+	const void *op;
+	int type, root;
+};
+
+struct recent {                /* what the last call of an op was, and chose */
+	struct instance *inst; /* pinned; NULL: none yet */
+	size_t least, most;    /* for calls of so many bytes */
+	unsigned flags;
+	int root;
+	size_t chunk;
+	struct coll_key key; /* of the last blocking call */
+	bool again;          /* it came twice, and the rest is filled in: a short call */
+	struct binding b;
+	struct reducer reducer;
+};
+
+/* The blocking call of key, which came before, is run. False: nothing was done. */
+bool coll_run_again(oriel_comm *comm, struct recent *r, int *rc);
+
+static inline bool
+coll_is_key(const struct coll_key *a, const struct coll_key *b)
+{
+	return a->in == b->in && a->out == b->out && a->n == b->n && a->op == b->op &&
+	       a->type == b->type && a->root == b->root;
+}
+
+/* Arguments that were checked the last time need not be looked at again. */
+static inline bool
+coll_again(oriel_comm *comm, enum coll_op op, const struct coll_key *key, int *rc)
+{
+	struct recent *r;
+
+	if (unlikely(coll_enter(comm) || !comm->plan || !comm->plan->recent))
+		return false;
+	r = (struct recent *)comm->plan->recent + op;
+	return r->again && coll_is_key(&r->key, key) && coll_run_again(comm, r, rc);
+}
+
+/* Defines the three public functions of a collective from its describing function. The key (in,
+ * out, n, op, type, root) is all that the blocking one depends on. */
+#define COLL_FORMS_OF(kind, name, params, args, ...)                                               \
+	int oriel_##name(params)                                                                   \
+	{                                                                                          \
+		const struct coll_key key = { __VA_ARGS__ };                                       \
+		struct coll_call c;                                                                \
+		int rc;                                                                            \
+                                                                                                   \
+		if (likely(coll_again(comm, kind, &key, &rc)))                                     \
+			return rc;                                                                 \
+		rc = describe_##name(&c, args);                                                    \
+		return likely(!rc) ? coll_run(&c, &key) : rc;                                      \
+	}                                                                                          \
+	COLL_REQUESTS(name, COLL_ARGS(params), COLL_ARGS(args))
+
+/* The same of calls that depend on more. */
 #define COLL_ARGS(...) __VA_ARGS__
 #define COLL_FORMS(name, params, args)                                                             \
 	int oriel_##name(params)                                                                   \
@@ -77,9 +137,11 @@ int coll_req_go(struct coll_req *r, int rc, bool persistent, oriel_req **req);
 		struct coll_call c;                                                                \
 		int rc = describe_##name(&c, args);                                                \
                                                                                                    \
-		return likely(!rc) ? coll_run(&c) : rc;                                            \
+		return likely(!rc) ? coll_run(&c, NULL) : rc;                                      \
 	}                                                                                          \
-                                                                                                   \
+	COLL_REQUESTS(name, COLL_ARGS(params), COLL_ARGS(args))
+
+#define COLL_REQUESTS(name, params, args)                                                          \
 	int oriel_i##name(params, oriel_req **req)                                                 \
 	{                                                                                          \
 		struct coll_call *c;                                                               \
@@ -107,7 +169,7 @@ int coll_check_total(const struct coll_call *c, size_t len, size_t *total);
 /* EINVAL if the two overlap. */
 int coll_check_overlap(const struct coll_call *c, const void *in, size_t in_len, const void *out,
                        size_t out_len);
-/* EINVAL if ptr is NULL and len is not 0. */
+/* EINVAL if ptr is NULL and len is not 0, ERANGE if no buffer is so long. */
 int coll_check_buffer(const struct coll_call *c, const char *name, const void *ptr, size_t len);
 /* c->stage: room for a copy of out's first len bytes. */
 int coll_stage(struct coll_call *c, size_t len);

@@ -3,6 +3,8 @@
  */
 #include "coll/call.h"
 
+#include <stdlib.h>
+
 /* What all of them check; rc of coll_describe goes in. */
 static inline int
 set_op(struct coll_call *c, int type, const oriel_op *op)
@@ -158,6 +160,12 @@ describe_reduce_scatterv(struct coll_call *c, oriel_comm *comm, const void *in, 
 			rc = fail(ORIEL_ERANGE, "reduce_scatterv: the counts are too many");
 		largest = bytes > largest ? bytes : largest;
 	}
+	if (rc)
+		return rc;
+	bytes = counts[comm->rank] * c->reducer.elem;
+	rc = coll_check_buffer(c, "out", out, in ? bytes : total);
+	if (!rc && in)
+		rc = coll_check_overlap(c, in, total, out, bytes);
 	if (!rc)
 		rc = coll_make_table(c, comm->size);
 	if (rc)
@@ -166,10 +174,6 @@ describe_reduce_scatterv(struct coll_call *c, oriel_comm *comm, const void *in, 
 		c->lens[i] = counts[i] * c->reducer.elem;
 		c->offs[i] = i ? c->offs[i - 1] + c->lens[i - 1] : 0;
 	}
-	bytes = c->lens[comm->rank];
-	rc = coll_check_buffer(c, "out", out, in ? bytes : total);
-	if (!rc && in)
-		rc = coll_check_overlap(c, in, total, out, bytes);
 	c->ragged.in = (struct layout){ .base = in ? (char *)(uintptr_t)in : out,
 		                        .kind = LAYOUT_TABLE,
 		                        .lens = c->lens,
@@ -182,35 +186,39 @@ describe_reduce_scatterv(struct coll_call *c, oriel_comm *comm, const void *in, 
 	c->measure = total / (size_t)comm->size;
 	c->flags |= SELECT_V;
 	c->b.salt ^= (uint32_t)hash_bytes(0, c->lens, (size_t)comm->size * sizeof(size_t));
-	if (rc || in)
-		return rc;
+	if (in)
+		return 0;
 	/* In place OUT would cover more of IN than the one block that programs may overwrite. */
 	rc = coll_stage(c, total);
+	if (rc) {
+		free(c->lens);
+		c->lens = NULL;
+	}
 	c->b.buf[IN] = c->ragged.in.base = c->stage;
 	return rc;
 }
 
-COLL_FORMS(reduce,
-           COLL_ARGS(oriel_comm *comm, const void *in, void *out, size_t count, int type,
-                     const oriel_op *op, int root),
-           COLL_ARGS(comm, in, out, count, type, op, root))
-COLL_FORMS(allreduce,
-           COLL_ARGS(oriel_comm *comm, const void *in, void *out, size_t count, int type,
-                     const oriel_op *op),
-           COLL_ARGS(comm, in, out, count, type, op))
-COLL_FORMS(reduce_scatter,
-           COLL_ARGS(oriel_comm *comm, const void *in, void *out, size_t count, int type,
-                     const oriel_op *op),
-           COLL_ARGS(comm, in, out, count, type, op))
+COLL_FORMS_OF(COLL_REDUCE, reduce,
+              COLL_ARGS(oriel_comm *comm, const void *in, void *out, size_t count, int type,
+                        const oriel_op *op, int root),
+              COLL_ARGS(comm, in, out, count, type, op, root), in, out, count, op, type, root)
+COLL_FORMS_OF(COLL_ALLREDUCE, allreduce,
+              COLL_ARGS(oriel_comm *comm, const void *in, void *out, size_t count, int type,
+                        const oriel_op *op),
+              COLL_ARGS(comm, in, out, count, type, op), in, out, count, op, type, 0)
+COLL_FORMS_OF(COLL_REDUCE_SCATTER, reduce_scatter,
+              COLL_ARGS(oriel_comm *comm, const void *in, void *out, size_t count, int type,
+                        const oriel_op *op),
+              COLL_ARGS(comm, in, out, count, type, op), in, out, count, op, type, 0)
 COLL_FORMS(reduce_scatterv,
            COLL_ARGS(oriel_comm *comm, const void *in, void *out, const size_t *counts, int type,
                      const oriel_op *op),
            COLL_ARGS(comm, in, out, counts, type, op))
-COLL_FORMS(scan,
-           COLL_ARGS(oriel_comm *comm, const void *in, void *out, size_t count, int type,
-                     const oriel_op *op),
-           COLL_ARGS(comm, in, out, count, type, op))
-COLL_FORMS(exscan,
-           COLL_ARGS(oriel_comm *comm, const void *in, void *out, size_t count, int type,
-                     const oriel_op *op),
-           COLL_ARGS(comm, in, out, count, type, op))
+COLL_FORMS_OF(COLL_SCAN, scan,
+              COLL_ARGS(oriel_comm *comm, const void *in, void *out, size_t count, int type,
+                        const oriel_op *op),
+              COLL_ARGS(comm, in, out, count, type, op), in, out, count, op, type, 0)
+COLL_FORMS_OF(COLL_EXSCAN, exscan,
+              COLL_ARGS(oriel_comm *comm, const void *in, void *out, size_t count, int type,
+                        const oriel_op *op),
+              COLL_ARGS(comm, in, out, count, type, op), in, out, count, op, type, 0)

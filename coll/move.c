@@ -149,17 +149,22 @@ describe_scatter(struct coll_call *c, oriel_comm *comm, const void *in, void *ou
 	return coll_check_overlap(c, in, total, out, len);
 }
 
-COLL_FORMS(barrier, COLL_ARGS(oriel_comm *comm), COLL_ARGS(comm))
-COLL_FORMS(allgather, COLL_ARGS(oriel_comm *comm, const void *in, void *out, size_t len),
-           COLL_ARGS(comm, in, out, len))
-COLL_FORMS(alltoall, COLL_ARGS(oriel_comm *comm, const void *in, void *out, size_t len),
-           COLL_ARGS(comm, in, out, len))
-COLL_FORMS(bcast, COLL_ARGS(oriel_comm *comm, void *buf, size_t len, int root),
-           COLL_ARGS(comm, buf, len, root))
-COLL_FORMS(gather, COLL_ARGS(oriel_comm *comm, const void *in, void *out, size_t len, int root),
-           COLL_ARGS(comm, in, out, len, root))
-COLL_FORMS(scatter, COLL_ARGS(oriel_comm *comm, const void *in, void *out, size_t len, int root),
-           COLL_ARGS(comm, in, out, len, root))
+COLL_FORMS_OF(COLL_BARRIER, barrier, COLL_ARGS(oriel_comm *comm), COLL_ARGS(comm), NULL, NULL, 0,
+              NULL, 0, 0)
+COLL_FORMS_OF(COLL_ALLGATHER, allgather,
+              COLL_ARGS(oriel_comm *comm, const void *in, void *out, size_t len),
+              COLL_ARGS(comm, in, out, len), in, out, len, NULL, 0, 0)
+COLL_FORMS_OF(COLL_ALLTOALL, alltoall,
+              COLL_ARGS(oriel_comm *comm, const void *in, void *out, size_t len),
+              COLL_ARGS(comm, in, out, len), in, out, len, NULL, 0, 0)
+COLL_FORMS_OF(COLL_BCAST, bcast, COLL_ARGS(oriel_comm *comm, void *buf, size_t len, int root),
+              COLL_ARGS(comm, buf, len, root), NULL, buf, len, NULL, 0, root)
+COLL_FORMS_OF(COLL_GATHER, gather,
+              COLL_ARGS(oriel_comm *comm, const void *in, void *out, size_t len, int root),
+              COLL_ARGS(comm, in, out, len, root), in, out, len, NULL, 0, root)
+COLL_FORMS_OF(COLL_SCATTER, scatter,
+              COLL_ARGS(oriel_comm *comm, const void *in, void *out, size_t len, int root),
+              COLL_ARGS(comm, in, out, len, root), in, out, len, NULL, 0, root)
 
 int
 comm_allgather(oriel_comm *comm, const void *in, void *out, size_t len)

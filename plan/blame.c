@@ -129,13 +129,13 @@ blame_ready(struct launch *l, const struct chan *c)
 }
 
 int
-blame_length(struct launch *l, const struct chan *c, size_t sent, size_t expected)
+blame_length(struct launch *l, const struct chan *c, size_t sent, bool more, size_t expected)
 {
 	char call[160];
 
 	name_call(l, call, sizeof(call));
 	l->culprit = c->peer->rank;
 	return fail(ORIEL_EMISMATCH,
-	            "%s: of a block between it and rank %d, %zu bytes were sent and %zu expected",
-	            call, c->peer->rank, sent, expected);
+	            "%s: of a block between it and rank %d, %zu bytes%s were sent and %zu expected",
+	            call, c->peer->rank, sent, more ? " or more" : "", expected);
 }

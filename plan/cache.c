@@ -4,6 +4,8 @@
  */
 #include "plan/launch.h"
 
+#include "coll/select.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -156,7 +158,7 @@ trim(struct plan_state *s)
 		struct instance **at, **last = NULL, *inst;
 
 		for (at = &s->cache->next; *at; at = &(*at)->next)
-			if (!(*at)->pins)
+			if (!load_acquire(&(*at)->pins))
 				last = at;
 		if (!last)
 			return;
@@ -227,7 +229,7 @@ make_steps(struct launch *l)
 	free(l->openings);
 	l->steps[0] = l->steps[1] = NULL;
 	l->openings = NULL;
-	l->quick = NULL;
+	l->quick = 0;
 	if (l->large || l->clipped || l->ragged || l->ctx->knobs.v.delay || l->mortal ||
 	    n > STEPS_MAX)
 		return;
@@ -253,7 +255,8 @@ launch_shape(struct launch *l, const struct binding *b)
 {
 	const size_t direct = (size_t)l->ctx->knobs.v.direct_min;
 	const size_t eager = (size_t)l->ctx->knobs.v.eager_max;
-	const size_t at_once = direct < eager ? direct : eager;
+	const size_t small = direct < eager ? direct : eager;
+	const size_t at_once = small < MBOX_SCRATCH ? small : MBOX_SCRATCH;
 	size_t largest = 0;
 
 	l->shaped = false;
@@ -273,8 +276,9 @@ launch_shape(struct launch *l, const struct binding *b)
 			largest = l->size[i];
 	}
 	l->at_once = at_once > MBOX_LINE_DATA ? at_once : MBOX_LINE_DATA;
-	l->hash = wire_hash(l->plan->hash ^ (uint64_t)b->salt << 32 ^ !!b->ragged, b->block,
-	                    l->clipped ? b->bytes ^ l->at_once << 32 : l->at_once);
+	l->hash = wire_hash(l->plan->hash ^ selection_hash(l->ctx->selection) ^
+	                            (uint64_t)b->salt << 32 ^ !!b->ragged,
+	                    b->block, l->clipped ? b->bytes ^ l->at_once << 32 : l->at_once);
 	l->tag = wire_tag(l->hash);
 	l->large = largest > l->at_once || b->ragged;
 	l->block = b->block;

@@ -58,6 +58,7 @@ bind_piece(struct job *j, struct piece *p, uint32_t chunk)
 	if (j->n_chunks == 1)
 		return &j->binding;
 	p->binding = j->binding;
+	p->binding.id = 0;
 	if (j->vector)
 		bind_stretch(&p->binding, j, at);
 	else
@@ -138,8 +139,8 @@ start_call(struct plan_state *s, struct job *j)
 	if (comm_failed(s->comm))
 		rc = comm_fail_error(s->comm, comm_failed(s->comm));
 	else
-		rc = launch_begin(j->inst, s->comm, call, bind_piece(j, p, j->started),
-		                  j->fixed && j->n_chunks == 1, true, &p->launch);
+		rc = launch_begin(j->inst, s->comm, call, bind_piece(j, p, j->started), true,
+		                  &p->launch);
 	j->started++;
 	if (rc)
 		end_call(s, slot, rc);
@@ -209,17 +210,13 @@ enlist(struct plan_state *s, struct job *j)
 	}
 }
 
-void
-job_adopt(oriel_ctx *ctx)
+/* Under ctx->task_lock. */
+static void
+adopt(struct job *j)
 {
-	struct job *j = load_relaxed(&ctx->solo) ? swap_acquire(&ctx->solo, NULL) : NULL;
-	struct plan_state *s;
-	unsigned slot;
+	struct plan_state *s = j->comm->plan;
+	unsigned slot = (unsigned)(j->first % MBOX_CALLS);
 
-	if (!j)
-		return;
-	s = j->comm->plan;
-	slot = (unsigned)(j->first % MBOX_CALLS);
 	j->launch->patient = true;
 	j->piece[slot].launch = j->launch;
 	j->started = 1;
@@ -228,13 +225,28 @@ job_adopt(oriel_ctx *ctx)
 	enlist(s, j);
 }
 
+void
+job_adopt(oriel_ctx *ctx)
+{
+	struct job *j = solo_take(ctx);
+
+	if (j)
+		adopt(j);
+}
+
 static void
 end_solo(struct job *j, int rc)
 {
+	struct plan_state *s = j->comm->plan;
+	bool others;
+
 	spoil(j, launch_end(j->launch, rc));
-	store_release(&j->comm->plan->busy[j->first % MBOX_CALLS], false);
-	add_release(&j->comm->plan->crowd, (uint32_t)-1);
+	store_release(&s->busy[j->first % MBOX_CALLS], false);
+	others = add_release(&s->crowd, (uint32_t)-1) != 1;
 	store_release(&j->done, 1);
+	/* A later call may wait for the slot. */
+	if (unlikely(others))
+		wake_after_store(&s->comm->ctx->ctl->wake);
 }
 
 void
@@ -257,7 +269,11 @@ job_go_on(struct job *j, struct launch *l)
 	j->next = NULL;
 	j->started = j->ended = 0;
 	store_relaxed(&j->done, 0);
-	store_release(&ctx->solo, j);
+	if (unlikely(!solo_offer(ctx, j))) {
+		pthread_mutex_lock(&ctx->task_lock);
+		adopt(j);
+		pthread_mutex_unlock(&ctx->task_lock);
+	}
 	task_begun(ctx);
 }
 
@@ -271,8 +287,7 @@ start_solo(struct job *j)
 
 	if (j->n_chunks > 1 || load_acquire(&s->crowd) || load_relaxed(&ctx->solo))
 		return false;
-	rc = launch_begin(j->inst, j->comm, take_numbers(j), &j->binding, j->fixed, true,
-	                  &j->launch);
+	rc = launch_begin(j->inst, j->comm, take_numbers(j), &j->binding, true, &j->launch);
 	if (unlikely(rc)) {
 		spoil(j, rc);
 		store_release(&j->done, 1);
@@ -285,10 +300,7 @@ start_solo(struct job *j)
 bool
 job_run_solo(struct job *j)
 {
-	struct job *expected = j;
-
-	if (load_relaxed(&j->comm->ctx->solo) != j ||
-	    !cas_acq_rel(&j->comm->ctx->solo, &expected, NULL))
+	if (!solo_claim(j->comm->ctx, j))
 		return false;
 	j->launch->patient = false;
 	end_solo(j, exec_run(j->launch));
@@ -308,6 +320,7 @@ job_start(struct job *j)
 {
 	struct plan_state *s = j->comm->plan;
 	oriel_ctx *ctx = j->comm->ctx;
+	bool moved;
 
 	j->status = 0;
 	if (likely(start_solo(j)))
@@ -320,8 +333,11 @@ job_start(struct job *j)
 	take_numbers(j);
 	add_relaxed(&s->crowd, 1);
 	enlist(s, j);
-	advance_all(&s->task);
+	moved = advance_all(&s->task);
 	pthread_mutex_unlock(&ctx->task_lock);
+	/* Another thread may sleep until one of the jobs before it is done. */
+	if (moved)
+		wake_after_store(&ctx->ctl->wake);
 	task_begun(ctx);
 }
 
@@ -369,6 +385,46 @@ job_wait(struct job *j)
 	return job_result(j);
 }
 
+/* Another thread may be in a call that only its slot knows of. */
+static bool
+any_busy(const struct plan_state *s)
+{
+	bool busy = false;
+
+	for (unsigned slot = 0; slot < MBOX_CALLS; slot++)
+		busy |= load_acquire(&s->busy[slot]);
+	return busy;
+}
+
+int
+jobs_check_ended(oriel_comm *comm)
+{
+	struct plan_state *s = comm->plan;
+	oriel_ctx *ctx = comm->ctx;
+	const struct job *j;
+	bool moved = false;
+	int rc = 0;
+
+	if (!s)
+		return 0;
+	pthread_mutex_lock(&ctx->task_lock);
+	job_adopt(ctx);
+	if (s->jobs)
+		moved = advance_all(&s->task);
+	j = s->jobs;
+	if (j)
+		rc = fail(ORIEL_EBUSY, "a request runs: %s, call %llu of communicator %016llx",
+		          j->inst->plan->program->name, (unsigned long long)j->first,
+		          (unsigned long long)comm->id);
+	else if (any_busy(s))
+		rc = fail(ORIEL_EBUSY, "another thread waits for a request of communicator %016llx",
+		          (unsigned long long)comm->id);
+	pthread_mutex_unlock(&ctx->task_lock);
+	if (moved)
+		wake_after_store(&ctx->ctl->wake);
+	return rc;
+}
+
 int
 job_result(const struct job *j)
 {
@@ -388,7 +444,7 @@ plan_run(oriel_comm *comm, const struct program *program, const struct shape *sh
 	if (rc)
 		return launch_fail_unmade(comm, ++comm->n_calls, rc);
 	if (jobs_idle(comm)) {
-		rc = launch_begin(inst, comm, ++comm->n_calls, b, false, false, &l);
+		rc = launch_begin(inst, comm, ++comm->n_calls, b, false, &l);
 		return rc ? rc : launch_end(l, exec_run(l));
 	}
 	memset(&j, 0, sizeof(j));
@@ -399,6 +455,6 @@ plan_run(oriel_comm *comm, const struct program *program, const struct shape *sh
 	job_prepare(&j);
 	job_start(&j);
 	rc = job_wait(&j);
-	add_relaxed(&inst->pins, (uint32_t)-1);
+	add_release(&inst->pins, (uint32_t)-1);
 	return rc;
 }

@@ -24,7 +24,6 @@ struct job {
 	bool vector;          /* a chunk is a stretch of the vector */
 	size_t align;         /* of its parts */
 	/* job.c's: */
-	bool fixed; /* the binding will never change */
 	struct job *next;
 	struct launch *launch; /* of its only call, while it is solo */
 	uint64_t first;        /* call */
@@ -39,12 +38,6 @@ struct job {
 	char detail[512]; /* of status, whole */
 };
 
-/*
- * The last job of a context that began is "solo" (ctx->solo) until somebody takes
- * it: the thread that waits for it runs it itself; anyone else who looks for
- * work makes it a task. So a call that is started and waited for at once costs no
- * more than one that blocks.
- */
 /* Under ctx->task_lock: the solo job becomes one of its communicator's list. */
 void job_adopt(oriel_ctx *ctx);
 
@@ -74,6 +67,8 @@ bool job_run_solo(struct job *j);
 int job_result(const struct job *j);
 /* Its peers are watched; for waits. */
 void job_watch(struct job *j);
+/* EBUSY names a request of the communicator that runs. */
+int jobs_check_ended(oriel_comm *comm);
 /* Nothing runs on the communicator but what this thread runs. */
 static inline bool
 jobs_idle(const oriel_comm *comm)

@@ -102,7 +102,7 @@ launch_fail_unmade(oriel_comm *comm, uint64_t call, int rc)
 
 int
 launch_begin(struct instance *inst, oriel_comm *comm, uint64_t call, const struct binding *b,
-             bool fixed, bool patient, struct launch **out)
+             bool patient, struct launch **out)
 {
 	struct launch *l = &inst->launch[call % MBOX_CALLS];
 	int rc = 0;
@@ -113,16 +113,16 @@ launch_begin(struct instance *inst, oriel_comm *comm, uint64_t call, const struc
 		return launch_fail_unmade(comm, call, rc);
 	l->call = call;
 	l->culprit = -1;
-	if (unlikely(l->fixed != b && !has_shape(l, b))) {
+	if (unlikely((!b->id || l->fixed != b->id) && !has_shape(l, b))) {
 		rc = launch_shape(l, b);
 		if (rc)
 			return fail_call(l, rc, false);
 	}
-	l->fixed = fixed ? b : NULL;
-	l->quick = NULL;
-	if (unlikely(fixed)) {
+	l->fixed = b->id;
+	l->quick = 0;
+	if (unlikely(b->id)) {
 		if (l->steps[0] && l->n_queues == 1 && !b->finish && !l->mortal)
-			l->quick = b;
+			l->quick = b->id;
 		l->own_to = (char *)b->buf[OUT] + b->own_out * l->block;
 		l->own_from = (char *)b->buf[IN] + b->own_in * l->block;
 	}
@@ -148,6 +148,7 @@ check_lengths(struct launch *l)
 int
 launch_end(struct launch *l, int rc)
 {
+	l->deadline = 0;
 	if (unlikely(!rc && l->ragged && l->ragged->out.own))
 		rc = check_lengths(l);
 	if (unlikely(!rc && comm_failed(l->comm)))

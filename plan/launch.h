@@ -55,8 +55,7 @@ struct launch {
 	struct step *steps[MBOX_QUEUES]; /* NULL: there are none */
 	const struct step *steps_end;    /* of queue 0 */
 	struct opening *openings;        /* if there are steps */
-	const struct binding
-	        *quick; /* fixed, if there is one queue, with steps, and nothing to finish */
+	uint64_t quick; /* fixed, if there is one queue, with steps, and nothing to finish; or 0 */
 	const struct scratch *scratch; /* of the slot */
 	struct launch_record { /* what the recorder stores of all such calls, word by word */
 		uint64_t comm, plan, bytes;
@@ -77,11 +76,11 @@ struct launch {
 	char *base[MBOX_BUFS];
 	const struct binding *binding;
 	const struct ragged *ragged;
-	uint64_t deadline;           /* 0: nothing has blocked yet */
-	int error;                   /* found where none can be returned */
-	int culprit;                 /* world rank, -1: this rank */
-	const struct binding *fixed; /* has the sizes above, and never changes */
-	char *own_to, *own_from;     /* of fixed */
+	uint64_t deadline;       /* 0: nothing has blocked yet */
+	int error;               /* found where none can be returned */
+	int culprit;             /* world rank, -1: this rank */
+	uint64_t fixed;          /* the id of the binding that has the sizes above, or 0 */
+	char *own_to, *own_from; /* of fixed */
 	/* Of a call that is short and has not waited all are false. */
 	union {
 		struct {
@@ -117,6 +116,7 @@ struct plan_state {
 	bool busy[MBOX_CALLS]; /* slots of calls that run outside the list of jobs */
 	uint32_t crowd;        /* jobs in the list and outside of it */
 	uint64_t shapes;       /* numbers given to launches' shapes */
+	uint64_t bindings;     /* ids given to bindings, by the thread in the call */
 	struct task task;      /* in the context's list while there are jobs */
 	oriel_comm *comm;
 	void *recent; /* coll/: what the last calls chose */
@@ -174,7 +174,7 @@ instance_get(oriel_comm *comm, const struct program *program, const struct shape
  * run, and ended with the executor's result; end returns the call's.
  */
 int launch_begin(struct instance *inst, oriel_comm *comm, uint64_t call, const struct binding *b,
-                 bool fixed, bool patient, struct launch **out);
+                 bool patient, struct launch **out);
 int launch_end(struct launch *l, int rc);
 /* A call whose plan could not even be made here has failed. */
 int launch_fail_unmade(oriel_comm *comm, uint64_t call, int rc);
@@ -190,6 +190,12 @@ launch_queues(struct launch *l)
 
 /* plan/die.c: has this rank die in the call that has been started, if ORIEL_DIE says so. */
 int launch_die(struct launch *l);
+
+/*
+ * plan/quick.c: a whole blocking call, if it was made before with b, which has
+ * not changed since, and nothing else is under way. False: nothing was done.
+ */
+bool quick_call(oriel_comm *comm, struct instance *inst, const struct binding *b, int *rc);
 
 /* plan/exec.c: runs the ops of all queues until the end. launch->culprit is set where it is known.
  */
@@ -219,6 +225,7 @@ blame_told(struct launch *l, uint64_t word)
 }
 int blame_message(struct launch *l, const struct chan *c, uint64_t seq, const char *what);
 int blame_ready(struct launch *l, const struct chan *c);
-int blame_length(struct launch *l, const struct chan *c, size_t sent, size_t expected);
+/* more: what was sent may not have ended. */
+int blame_length(struct launch *l, const struct chan *c, size_t sent, bool more, size_t expected);
 
 #endif

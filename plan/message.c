@@ -22,8 +22,10 @@ lay_ragged(struct launch *l, struct chan *c, struct wire w, const char *data)
 	if (w.block >= l->plan->count[w.dst])
 		return false;
 	total = w.dst == TMP ? l->block : layout_len(layout_of(l, w.dst), w.block);
-	if (at > total || w.len > total - at)
+	if (at > total || w.len > total - at) {
+		l->error = blame_length(l, c, at + w.len, w.len == MBOX_SCRATCH, total);
 		return false;
+	}
 	for (; left; left -= n) {
 		n = ragged_run(l, w.dst, w.block, at, left, &to);
 		memcpy(to, data, n);
@@ -58,7 +60,8 @@ lay_down(struct launch *l, struct chan *c, struct wire w, const char *data)
 		return false;
 	lay(l, w.dst, off, data, w.len);
 	c->more = wrapped(off + w.len, l->size[w.dst]);
-	if (!w.more && w.len <= l->size[w.dst] - off)
+	/* One that is not the last of its batch may be followed by more of the same put. */
+	if (w.last && !w.more && w.len <= l->size[w.dst] - off)
 		learn(l, c, w, off);
 	return true;
 }
@@ -79,8 +82,9 @@ apply(struct launch *l, struct chan *c, const struct mbox *in)
 		learn(l, c, w, 0);
 	if (w.len &&
 	    unlikely(!lay_down(l, c, w, w.kind == WIRE_INLINE ? line->data : in->scratch[slot]))) {
-		l->error = blame_message(l, c, load_relaxed(&line->seq),
-		                         "names blocks outside the buffer");
+		if (!l->error)
+			l->error = blame_message(l, c, load_relaxed(&line->seq),
+			                         "names blocks outside the buffer");
 		return false;
 	}
 	c->landed += w.last;
@@ -374,7 +378,7 @@ place_block(struct launch *l, struct chan *c, struct wire w, const struct op *op
 	int rc;
 
 	if (y && y->own && chan_limit(c) != len)
-		return blame_length(l, c, len, chan_limit(c));
+		return blame_length(l, c, len, false, chan_limit(c));
 	if (!y)
 		to = w.block * l->block;
 	else if (!y->own)
@@ -439,5 +443,5 @@ message_check_length(struct launch *l, struct chan *c)
 	/* What was placed was as long as it had to be, and was not counted. */
 	if (c->got == expected || (!c->got && expected > l->at_once))
 		return 0;
-	return blame_length(l, c, c->got, expected);
+	return blame_length(l, c, c->got, false, expected);
 }

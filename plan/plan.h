@@ -142,6 +142,7 @@ struct reducer; /* coll/reduce.h */
  * are in ragged; block is then the size of the largest, and of TMP's.
  */
 struct binding {
+	uint64_t id; /* of one that never changes: no other of the communicator ever has it; or 0 */
 	void *buf[MBOX_BUFS];         /* IN and OUT; TMP is the library's */
 	size_t block;                 /* bytes */
 	size_t bytes;                 /* of IN and OUT; SIZE_MAX: of all their blocks */

@@ -49,6 +49,21 @@ short_take(struct launch *l, struct chan *c)
 	return true;
 }
 
+/* An op inside the rank: sources are free once they are sent, so there is nothing to flush. */
+static inline bool
+short_here(struct launch *l, const struct step *st)
+{
+	const struct op *op = l->cur[0].first + (st - l->steps[0]);
+
+	if (st->kind == OP_CALL || l->n_queues > 1)
+		return false;
+	if (st->kind == OP_COPY || st->kind == OP_REDUCE)
+		local_run(l, op);
+	else if (st->kind == OP_FOLD)
+		local_fold(l, op);
+	return true;
+}
+
 /* Steps as far as the short way goes; the first that it does not. */
 static inline const struct step *
 short_steps(struct launch *l, const struct step *st, const struct step *end)
@@ -61,8 +76,11 @@ short_steps(struct launch *l, const struct step *st, const struct step *end)
 				break;
 			continue;
 		}
-		if (unlikely(st->kind > OP_WAIT))
-			break;
+		if (st->kind > OP_WAIT) {
+			if (unlikely(!short_here(l, st)))
+				break;
+			continue;
+		}
 		while (c->landed < st->len)
 			if (!short_take(l, c))
 				return st;

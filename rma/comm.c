@@ -1,5 +1,6 @@
 #include "rma/comm.h"
 
+#include "plan/job.h"
 #include "rma/am.h"
 #include "rma/mbox.h"
 
@@ -215,11 +216,7 @@ unpublish(oriel_comm *c)
 	if (c->fail_private)
 		pool_retire(c->ctx->pool, c->boxes);
 	else
-		/* After a failure nobody knows whether the others are out of their last call. */
-		if (c->fail_private)
-			pool_retire(c->ctx->pool, c->boxes);
-		else
-			pool_free(c->ctx->pool, c->boxes);
+		pool_free(c->ctx->pool, c->boxes);
 	c->rec = NULL;
 	c->boxes = NULL;
 }
@@ -252,7 +249,7 @@ comm_make(oriel_comm *c)
 static void
 list_put(struct rank_list *l)
 {
-	if (l && !--l->refs)
+	if (l && add_acq_rel(&l->refs, (uint32_t)-1) == 1)
 		free(l);
 }
 
@@ -325,7 +322,10 @@ oriel_comm_free(oriel_comm *comm)
 		rc = fail(ORIEL_EBUSY, "%d windows of the communicator are not freed", n);
 	else if (n_reqs)
 		rc = fail(ORIEL_EBUSY, "%u requests of the communicator are pending", n_reqs);
-	set_closing(comm, true);
+	else if (!rc)
+		rc = jobs_check_ended(comm);
+	/* What runs yet needs its credits, or the others would not come to their end of it. */
+	set_closing(comm, !rc);
 	rc = comm_agree(comm, rc, "oriel_comm_free");
 	/* A rank that still has windows or requests keeps it on all; a failure of a peer does
 	 * not. */

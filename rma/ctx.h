@@ -109,8 +109,8 @@ struct oriel_ctx {
 	struct task *tasks;        /* rma/task.h */
 	uint32_t n_tasks;
 	struct job *solo; /* plan/job.h: under way, and nobody's task yet */
-	uint64_t begun;   /* grows with jobs */
-	bool helper_naps; /* the helper looks for tasks at least every millisecond */
+	uint64_t begun;   /* changes when jobs begin: a hint */
+	bool helper_naps; /* the helper looks for tasks before it sleeps longer than a nap */
 
 	struct peer *failed_peers; /* chained by next_failed, newest first */
 	struct recorder *rec_out;

@@ -72,7 +72,7 @@ finish(oriel_comm *c, oriel_comm **out)
 
 	if (rc) {
 		c->magic = 0;
-		if (c->list && !--c->list->refs)
+		if (c->list && add_acq_rel(&c->list->refs, (uint32_t)-1) == 1)
 			free(c->list);
 		if (c->kind == COMM_GRID)
 			comm_put(c->grid.base);
@@ -96,7 +96,7 @@ take_run(oriel_comm *parent, oriel_comm *c, int start, int stride)
 		if (start == 0 && stride == 1 && c->size == parent->size) {
 			c->kind = COMM_LIST;
 			c->list = parent->list;
-			c->list->refs++;
+			add_relaxed(&c->list->refs, 1);
 			return 0;
 		}
 		break;

@@ -46,8 +46,9 @@ notice_death(struct peer *p)
 		peer_fail(p, true, "process %d has ended", (int)p->rec.pid);
 }
 
+/* unseen: how much longer than a tick this process has not looked, which is nobody's silence. */
 static void
-check_local(struct helper *h, uint64_t now, bool overslept)
+check_local(struct helper *h, uint64_t now, uint64_t unseen)
 {
 	uint64_t timeout = (uint64_t)h->ctx->knobs.v.peer_timeout;
 
@@ -69,9 +70,10 @@ check_local(struct helper *h, uint64_t now, bool overslept)
 			continue;
 		}
 		beat = load_acquire(&p->ctl->heartbeat);
+		p->seen_at = p->seen_at + unseen < now ? p->seen_at + unseen : now;
 		if (load_acquire(&p->ctl->state) == CTL_LEFT) {
 			peer_leave(p);
-		} else if (beat != p->seen_heartbeat || overslept) {
+		} else if (beat != p->seen_heartbeat) {
 			p->seen_heartbeat = beat;
 			p->seen_at = now;
 		} else if (timeout && now - p->seen_at > timeout) {
@@ -143,8 +145,10 @@ static void
 tick(struct helper *h, uint64_t now)
 {
 	oriel_ctx *ctx = h->ctx;
-	/* If this process itself did not run, the others' silence is ours. */
+	/* If this process itself did not run, the others' silence is ours; but on a busy machine
+	 * that may be so at every tick, and each has to count for something. */
 	bool overslept = now - h->last_tick > 3 * h->tick_ns;
+	uint64_t unseen = overslept ? now - h->last_tick - h->tick_ns : 0;
 	struct far f = { h, now, overslept };
 
 	if (now - h->last_tick > (uint64_t)ctx->knobs.v.peer_timeout) {
@@ -159,7 +163,7 @@ tick(struct helper *h, uint64_t now)
 		store_relaxed(ctx->alive, 0);
 		wake_after_store(&ctx->ctl->wake);
 	}
-	check_local(h, now, overslept);
+	check_local(h, now, unseen);
 	meet_dead(ctx);
 	if (ctx->ucx && ctx->knobs.v.peer_timeout) {
 		pthread_mutex_lock(&ctx->progress);
@@ -192,13 +196,10 @@ drain_pipe(oriel_ctx *ctx)
 		;
 }
 
+/* A peer's message has come, or the end. */
 static bool
-anything_waits(const struct helper *h)
+is_called(const oriel_ctx *ctx)
 {
-	const oriel_ctx *ctx = h->ctx;
-
-	if (load_relaxed(&ctx->begun) != h->begun || load_relaxed(&ctx->n_tasks))
-		return true;
 	for (int w = 0; w < (ctx->boot.n_local + 63) / 64; w++)
 		if (load_relaxed(&ctx->ctl->doorbell[w]))
 			return true;
@@ -222,16 +223,15 @@ sleep_armed(struct helper *h, uint64_t now)
 {
 	oriel_ctx *ctx = h->ctx;
 	int ms = now < h->next_tick ? (int)((h->next_tick - now) / 1000000) + 1 : 0;
-	bool naps = now < h->nap_until;
+	bool naps = now < h->nap_until, idle;
 
 	if (naps && ms > NAP_MS)
 		ms = NAP_MS;
-	store_relaxed(&ctx->helper_naps, naps);
-	doorbell_sleep_begin(&ctx->ctl->helper_asleep);
+	idle = helper_lies_down(ctx, naps);
 	h->fds[FD_UCX].fd = ctx->ucx ? arm_ucx(ctx) : -1;
-	if (!anything_waits(h) && (!ctx->ucx || h->fds[FD_UCX].fd >= 0))
+	if (idle && !is_called(ctx) && (!ctx->ucx || h->fds[FD_UCX].fd >= 0))
 		poll(h->fds, (nfds_t)h->n_fds, ms);
-	doorbell_sleep_end(&ctx->ctl->helper_asleep);
+	helper_stands_up(ctx);
 	if (h->fds[FD_PIPE].revents)
 		drain_pipe(ctx);
 	for (int i = FD_PEERS; i < h->n_fds; i++) {
@@ -260,6 +260,7 @@ helper_main(void *arg)
 	oriel_ctx *ctx = h->ctx;
 	uint64_t polled = load_relaxed(&ctx->poll_epoch);
 
+	store_relaxed(&ctx->helper_naps, true);
 	while (!load_acquire(&ctx->stop)) {
 		uint64_t now = now_ns(), epoch = load_relaxed(&ctx->poll_epoch);
 
@@ -278,7 +279,7 @@ helper_main(void *arg)
 			continue;
 		}
 		if (!(ctx_progress(ctx) | tasks_turn(ctx))) {
-			if (load_relaxed(&ctx->n_tasks))
+			if (tasks_wait(ctx))
 				sleep_lightly(ctx);
 			else
 				sleep_armed(h, now);

@@ -77,7 +77,7 @@ example_end(bool good)
 bool
 example_all(bool good)
 {
-	int32_t here = good, everywhere;
+	int32_t here = good, everywhere = 0;
 
 	/* A launcher may end all ranks as soon as one has ended with status 1. */
 	fflush(stdout);

@@ -31,17 +31,18 @@ MODEL_API void model_data_write(void *p, uint64_t v);
 
 #define load_relaxed(p) ((__typeof__(*(p)))model_load(p, sizeof(*(p)), MODEL_RELAXED))
 #define load_acquire(p) ((__typeof__(*(p)))model_load(p, sizeof(*(p)), MODEL_ACQUIRE))
-#define store_relaxed(p, v) model_store(p, sizeof(*(p)), MODEL_RELAXED, v)
-#define store_release(p, v) model_store(p, sizeof(*(p)), MODEL_RELEASE, v)
+#define store_relaxed(p, v) model_store(p, sizeof(*(p)), MODEL_RELAXED, (uint64_t)(v))
+#define store_release(p, v) model_store(p, sizeof(*(p)), MODEL_RELEASE, (uint64_t)(v))
 #define add_relaxed(p, v) model_rmw(p, sizeof(*(p)), MODEL_RELAXED, MODEL_ADD, v)
 #define add_release(p, v) model_rmw(p, sizeof(*(p)), MODEL_RELEASE, MODEL_ADD, v)
 #define add_acq_rel(p, v) model_rmw(p, sizeof(*(p)), MODEL_ACQ_REL, MODEL_ADD, v)
 #define or_release(p, v) model_rmw(p, sizeof(*(p)), MODEL_RELEASE, MODEL_OR, v)
-#define swap_acquire(p, v) model_rmw(p, sizeof(*(p)), MODEL_ACQUIRE, MODEL_SWAP, v)
+#define swap_acquire(p, v)                                                                         \
+	((__typeof__(*(p)))model_rmw(p, sizeof(*(p)), MODEL_ACQUIRE, MODEL_SWAP, (uint64_t)(v)))
 #define cas_acq_rel(p, expected, v)                                                                \
 	({                                                                                         \
-		uint64_t model_expected = *(expected);                                             \
-		int model_done = model_cas(p, sizeof(*(p)), &model_expected, v);                   \
+		uint64_t model_expected = (uint64_t) * (expected);                                 \
+		int model_done = model_cas(p, sizeof(*(p)), &model_expected, (uint64_t)(v));       \
 		*(expected) = (__typeof__(*(expected)))model_expected;                             \
 		model_done;                                                                        \
 	})

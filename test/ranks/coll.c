@@ -290,6 +290,36 @@ aborted(struct ranks *r, size_t len, bool pool)
 	return true;
 }
 
+#define REUSES 50000 /* requests made and freed until one has the memory of the first */
+
+/* A persistent request in the place of one that was freed is none of that one's. */
+static bool
+same_place(struct ranks *r, oriel_comm *comm)
+{
+	uint64_t first[2] = { 1, 0 }, second[2] = { 2, 0 };
+	const oriel_req *place;
+	oriel_req *req = NULL;
+	bool good = OK(
+	        oriel_allreduce_init(comm, &first[0], &first[1], 1, ORIEL_UINT64, ORIEL_SUM, &req));
+
+	place = req;
+	for (int i = 0; i < 8 && good; i++)
+		good = OK(oriel_start(req)) && OK(oriel_req_wait(&req, RANKS_WAIT_NS)) &&
+		       CHECK(first[1] == (uint64_t)r->size, "start %d: the sum is %llu", i,
+		             (unsigned long long)first[1]);
+	first[1] = 0;
+	for (int i = 0; i < REUSES && good && (i == 0 || req != place); i++)
+		good = OK(oriel_req_free(&req)) &&
+		       OK(oriel_allreduce_init(comm, &second[0], &second[1], 1, ORIEL_UINT64,
+		                               ORIEL_SUM, &req));
+	good = good && OK(oriel_start(req)) && OK(oriel_req_wait(&req, RANKS_WAIT_NS)) &&
+	       CHECK(second[1] == 2 * (uint64_t)r->size && first[1] == 0,
+	             "a request %s of one that was freed: the sum is %llu, and %llu there",
+	             req == place ? "in the place" : "away from the place",
+	             (unsigned long long)second[1], (unsigned long long)first[1]);
+	return good && OK(oriel_req_free(&req));
+}
+
 static bool
 bad_arguments(struct ranks *r)
 {
@@ -315,7 +345,7 @@ run(struct ranks *r)
 	    !back_to_back(r, r->world, rounds / 2, 9000, true) ||
 	    !back_to_back(r, r->world, rounds / 8, 60000, false))
 		return 1;
-	if (!side_by_side(r, rounds / 4))
+	if (!side_by_side(r, rounds / 4) || !same_place(r, r->world))
 		return 1;
 	for (int kind = 0; kind < 5 && r->size > 1; kind++)
 		if (!disagree(r, kind))

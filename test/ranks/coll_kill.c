@@ -8,16 +8,16 @@
  * survivors go on, and counts what they say. By default it draws some deaths for
  * each algorithm and form by --seed; --full goes through all steps.
  *
- * --ranks N (4); --samples N for each algorithm and call (4); --only TEXT:
- * only calls whose "name=algorithm" contains it; --stop: ranks stop instead, and
- * are found silent; --timeout: the same, with a limit on calls and none on peers.
+ * --ranks N (4); --samples N for each algorithm and call (4), or --jobs N in all;
+ * --only TEXT: only calls whose "name=algorithm" contains it; --stop: ranks stop
+ * instead, and are found silent; --timeout: the same, with a limit on calls and
+ * none on peers.
  * With --inner it is one of those jobs: --call NAME, --dead RANK, --way WAY, ...
  */
 #include "test/ranks/calls.h"
 
 #define SILENT_MS 1000 /* ORIEL_PEER_TIMEOUT of jobs with a stopped rank, or ORIEL_CALL_TIMEOUT */
 #define TOLD_MS 1000   /* how much later survivors know */
-#define MOST_RANKS 8
 
 /* How the survivors call, and how they wait. */
 enum way { BLOCK, WAIT, WAITALL, TEST, AGAIN, WAYS };
@@ -36,7 +36,7 @@ text_arg(const char *name, const char *def)
 
 struct survivor {
 	struct ranks *r;
-	struct call c;
+	struct call c, next;     /* next: of a second call, under way with the first */
 	oriel_comm *comm, *rest; /* all, and those on this side of the dead rank */
 	int dead, kind;
 	enum way way;
@@ -64,7 +64,7 @@ call_twice(struct survivor *s)
 
 	rc = call_begin(&s->c, s->kind, NONBLOCKING, &req[0]);
 	if (!rc)
-		rc2 = call_begin(&s->c, s->kind, NONBLOCKING, &req[1]);
+		rc2 = call_begin(&s->next, s->kind, NONBLOCKING, &req[1]);
 	if (rc)
 		return rc;
 	if (s->way == WAITALL) {
@@ -98,8 +98,8 @@ call_again(struct survivor *s)
 		int again = oriel_start(req);
 
 		again = again ? again : oriel_req_wait(&req, RANKS_WAIT_NS);
-		CHECK(again == rc, "started once more it ends with %d (%s), not %d", again,
-		      oriel_detail(), rc);
+		CHECK(again == rc || again == ORIEL_EPEER,
+		      "started once more it ends with %d (%s), not %d", again, oriel_detail(), rc);
 		snprintf(s->detail, sizeof(s->detail), "%s", detail);
 	}
 	OK(oriel_req_free(&req));
@@ -133,6 +133,13 @@ make_rest(struct survivor *s)
 	return oriel_comm_strided(r->world, s->dead + 1, 1, r->size - s->dead - 1, &s->rest);
 }
 
+static bool
+make_call(struct survivor *s, struct call *c)
+{
+	return call_make(c, s->r, s->comm, ranks_number("--len", 8), (int)ranks_number("--root", 0),
+	                 ranks_flag("--pool"));
+}
+
 struct others { /* requests on rest, which have nothing to do with the death */
 	oriel_req *req[3];
 	uint64_t sum;
@@ -142,25 +149,25 @@ struct others { /* requests on rest, which have nothing to do with the death */
 static bool
 start_others(struct survivor *s, struct others *o, bool now)
 {
-	bool late = oriel_comm_rank(s->rest) == 0;
+	bool late = oriel_comm_rank(s->rest) == 0 && !ranks_flag("--timeout");
 
 	if (late == now)
 		return true;
 	o->sum = (uint64_t)s->r->rank;
-	return OK(oriel_iallreduce(s->rest, NULL, &o->sum, 1, ORIEL_UINT64, ORIEL_SUM,
-	                           &o->req[0])) &&
+	/* Not the one whose algorithm may be unfit for rest. */
+	return OK(oriel_iscan(s->rest, NULL, &o->sum, 1, ORIEL_UINT64, ORIEL_SUM, &o->req[0])) &&
 	       OK(oriel_ibarrier(s->rest, &o->req[1])) && OK(oriel_ibarrier(s->rest, &o->req[2]));
 }
 
 static void
 finish_others(struct survivor *s, struct others *o)
 {
-	int n = oriel_comm_size(s->rest), first = s->r->rank < s->dead ? 0 : s->dead + 1;
+	int first = s->r->rank < s->dead ? 0 : s->dead + 1, me = s->r->rank;
 
 	if (!start_others(s, o, false) || !OK(oriel_req_waitall(3, o->req, RANKS_WAIT_NS)))
 		return;
-	CHECK(o->sum == (uint64_t)(n * first + n * (n - 1) / 2), "the sum of the others is %llu",
-	      (unsigned long long)o->sum);
+	CHECK(o->sum == (uint64_t)((me - first + 1) * (first + me) / 2),
+	      "the sum of the others is %llu", (unsigned long long)o->sum);
 	OK(oriel_comm_free(s->rest));
 }
 
@@ -203,12 +210,15 @@ last_words(struct survivor *s)
 {
 	int rc;
 
-	FAILS(s->rc, oriel_barrier(s->comm));
+	/* Whatever it was here, to the communicator it is a failed rank. */
+	FAILS(ORIEL_EPEER, oriel_barrier(s->comm));
 	rc = oriel_comm_free(s->comm);
-	CHECK(rc == 0 || rc == s->rc, "comm_free: %d (%s)", rc, oriel_detail());
+	CHECK(rc == ORIEL_EPEER, "comm_free: %d (%s)", rc, oriel_detail());
 	FAILS(ORIEL_EHANDLE, oriel_barrier(s->comm));
 	untouched(&s->c);
+	untouched(&s->next);
 	call_free(&s->c, s->r);
+	call_free(&s->next, s->r);
 	if (!s->r->failures)
 		ranks_say(NULL, 0, "rank %d survived, told after %llu ms: %s", s->r->rank,
 		          (unsigned long long)s->took_ms, s->detail);
@@ -228,8 +238,7 @@ survive(struct ranks *r)
 	s.way = (enum way)ranks_number("--way", 0);
 	if (!OK(oriel_comm_strided(r->world, 0, 1, r->size, &s.comm)) ||
 	    !OK(oriel_comm_strided(r->world, 0, 1, r->size, &sync)) || !OK(make_rest(&s)) ||
-	    !call_make(&s.c, r, s.comm, ranks_number("--len", 8), (int)ranks_number("--root", 0),
-	               ranks_flag("--pool")))
+	    !make_call(&s, &s.c) || !make_call(&s, &s.next))
 		return 1;
 	ranks_watch(s.comm);
 	for (uint64_t i = 0; i < warm; i++) {
@@ -259,6 +268,7 @@ survive(struct ranks *r)
 	}
 	s.took_ms = (ranks_now_ns() - start) / 1000000;
 	memset(s.c.out, 0x77, (size_t)r->size * s.c.len);
+	memset(s.next.out, 0x77, (size_t)r->size * s.c.len);
 	ranks_unwatch(s.comm);
 	judge(&s);
 	finish_others(&s, &o);
@@ -328,18 +338,22 @@ struct death {
 
 struct said {
 	int survived, ended, steps;
+	int left; /* survivors that have not ended */
+	int pid;  /* of the dead or stopped rank */
 	bool lived, unfit, stood;
 	char all[6000];
 };
 
 static void
-listen(const char *command, struct said *said, void (*line)(void *arg, const char *text), void *arg)
+listen(const char *command, int survivors, struct said *said,
+       void (*line)(void *arg, const char *text), void *arg)
 {
 	char text[1024];
 	FILE *f = popen(command, "r");
 	const char *at;
 
 	memset(said, 0, sizeof(*said));
+	said->left = survivors;
 	said->steps = -1;
 	if (!NEED(f != NULL, "cannot start %s", command))
 		return;
@@ -349,6 +363,12 @@ listen(const char *command, struct said *said, void (*line)(void *arg, const cha
 		said->survived += strstr(text, " survived, ") != NULL;
 		said->stood |= strstr(text, " survived, ") && strstr(text, "(op ");
 		said->ended += strstr(text, "ended with 0") != NULL;
+		said->left -= strstr(text, "ended with ") != NULL;
+		if (strstr(text, "sends itself"))
+			sscanf(text, "oriel[%d]", &said->pid);
+		/* A stopped rank would stay. */
+		if (!said->left && said->pid)
+			kill(said->pid, SIGKILL);
 		said->unfit |= strstr(text, "it is unfit") != NULL;
 		said->lived |= strstr(text, " did not die") != NULL;
 		at = strstr(text, " ops of "); /* "... after 3 of 7 ops of allgather/ring" */
@@ -413,7 +433,7 @@ die_once(const struct death *d, int *steps)
 	         " --call %s --dead %d --way %d --warm %u --len %zu --root %d %s %s 2>&1",
 	         d->row->call, d->dead, d->way, d->warm, d->len, d->root, d->pool ? "--pool" : "",
 	         d->how);
-	listen(command, &said, NULL, NULL);
+	listen(command, d->ranks - 1, &said, NULL, NULL);
 	*steps = said.unfit ? UNFIT : said.steps;
 	if (said.unfit)
 		return CHECK(said.ended == d->ranks, "%s:\n%.5000s", forced, said.all);
@@ -523,6 +543,22 @@ deaths_of(struct plan *p, const struct row *row, uint64_t samples, bool full)
 	return true;
 }
 
+/* Rows, ranks and steps as they come; the ways one after the other. */
+static void
+some_deaths(struct plan *p, uint64_t jobs)
+{
+	struct death d;
+	int steps;
+
+	for (uint64_t i = 0; i < jobs && p->r->failures < 6; i++, p->jobs++) {
+		draw(p, &d, &p->row[below(p, (uint64_t)p->n_rows)],
+		     (int)below(p, (uint64_t)p->ranks));
+		d.way = (enum way)(i % WAYS);
+		d.step = (unsigned)below(p, 2 * (uint64_t)p->ranks);
+		die_once(&d, &steps);
+	}
+}
+
 static void
 leave_launcher(void)
 {
@@ -545,6 +581,7 @@ leave_launcher(void)
 static int
 start_jobs(struct ranks *r)
 {
+	uint64_t jobs = ranks_number("--jobs", 0);
 	static struct plan p;
 	char command[1024];
 	struct said said;
@@ -555,10 +592,11 @@ start_jobs(struct ranks *r)
 	p.only = text_arg("--only", "");
 	n = job(command, sizeof(command), p.ranks, "");
 	snprintf(command + n, sizeof(command) - n, " --list");
-	listen(command, &said, add_row, &p);
+	listen(command, p.ranks, &said, add_row, &p);
 	if (!CHECK(p.n_rows > 0, "no algorithm is listed:\n%s", said.all))
 		return 1;
-	for (int i = 0; i < p.n_rows; i++)
+	some_deaths(&p, jobs);
+	for (int i = 0; i < p.n_rows && !jobs; i++)
 		if (!deaths_of(&p, &p.row[i], ranks_number("--samples", 4), ranks_flag("--full")))
 			return 1;
 	ranks_say(NULL, 0, "%llu jobs for %d rows", (unsigned long long)p.jobs, p.n_rows);

@@ -46,6 +46,8 @@ steps_start(oriel_req *req)
 {
 	struct steps *s = (struct steps *)req;
 
+	if (load_relaxed(&s->left))
+		return req_running(req);
 	s->starts++;
 	store_relaxed(&s->left, 3);
 	return 0;
