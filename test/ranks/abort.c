@@ -1,5 +1,5 @@
 /*
- * oriel_comm_abort ends every wait and collective on the communicator, on all
+ * oriel_comm_abort ends every wait, collective and message on the communicator, on all
  * ranks, and nothing else: the world and later communicators, which may get the
  * aborted one's memory, go on.
  */
@@ -17,12 +17,14 @@ struct aborted {
 	int aborter;
 };
 
-#define WAYS 8
+#define WAYS 11
+#define LOOPS 6 /* from this way on calls are made until one fails */
 static int
 wait_for_ever(struct aborted *a, int way)
 {
 	struct oriel_cond conds[] = { { 0, ORIEL_EQ, 1 }, { 1, ORIEL_EQ, 1 } };
 	char in[100] = "", *out;
+	oriel_req *req = NULL;
 	oriel_comm *comm;
 	oriel_win *win;
 	void *base;
@@ -39,17 +41,29 @@ wait_for_ever(struct aborted *a, int way)
 	case 3:
 		return oriel_signal_wait_all(a->win, 2, conds, 60 * SECOND);
 	case 4:
+		return oriel_recv(a->comm, ORIEL_ANY, 0, in, sizeof(in), NULL);
+	case 5:
+		rc = oriel_irecv(a->comm, a->r->rank, 0, in, sizeof(in), NULL, &req);
+		return rc ? rc : oriel_req_wait(&req, ORIEL_FOREVER);
+	case LOOPS:
 		/* Some may end before a member leaves. */
 		while (!rc)
 			rc = oriel_barrier(a->comm);
 		return rc;
-	case 5:
+	case LOOPS + 1:
 		out = malloc(sizeof(in) * (size_t)a->r->size);
 		while (out && !rc)
 			rc = oriel_allgather(a->comm, in, out, sizeof(in));
 		free(out);
 		return rc;
-	case 6:
+	case LOOPS + 2:
+		while (!rc) {
+			rc = oriel_iallreduce(a->comm, NULL, in, 4, ORIEL_INT32, ORIEL_MAX, &req);
+			if (!rc)
+				rc = oriel_req_wait(&req, ORIEL_FOREVER);
+		}
+		return rc;
+	case LOOPS + 3:
 		while (!rc) {
 			rc = oriel_win_alloc(a->comm, 64, 1, &base, &win);
 			if (!rc)
@@ -66,7 +80,7 @@ wait_for_ever(struct aborted *a, int way)
 	}
 }
 
-/* Everyone but the aborter waits in the same way; ways 4 to 7 take the aborter along. */
+/* Everyone but the aborter waits in the same way; loops take the aborter along. */
 static bool
 meet(struct aborted *a, int way)
 {
@@ -76,10 +90,10 @@ meet(struct aborted *a, int way)
 	int rc;
 
 	if (r->rank == a->aborter) {
-		for (uint64_t i = ranks_random(r, 4); way >= 4 && i; i--)
-			if (way == 4 ? !OK(oriel_barrier(a->comm)) : 0)
+		for (uint64_t i = ranks_random(r, 4); way >= LOOPS && i; i--)
+			if (way == LOOPS ? !OK(oriel_barrier(a->comm)) : 0)
 				return false;
-		if (way < 4)
+		if (way < LOOPS)
 			usleep((unsigned)ranks_random(r, 3000));
 		OK(oriel_comm_abort(a->comm));
 	}
@@ -93,6 +107,7 @@ meet(struct aborted *a, int way)
 	/* For ever. */
 	FAILS(ORIEL_EABORTED, oriel_barrier(a->comm));
 	FAILS(ORIEL_EABORTED, oriel_signal_wait(a->win, 1, ORIEL_EQ, 1, SECOND, NULL));
+	FAILS(ORIEL_EABORTED, oriel_send(a->comm, r->rank, 0, name, 1));
 	return true;
 }
 

@@ -7,6 +7,7 @@
  */
 #include "test/ranks/litmus.h"
 
+#include "test/ranks/litmus_coll.h"
 #include "test/ranks/litmus_words.h"
 
 #define ROUNDS 2000
@@ -446,6 +447,11 @@ static const struct line {
 	{ "MM15 barrier_orders", 15, barrier_orders, 1, AREA, 1 },
 	{ "MM16 direct_access", 16, direct_access, 1, AREA, 1 },
 	{ "MM17 aborted", 17, aborted, 50, 8, 2 },
+	{ "MM20 own_again", 20, own_again, 2, AREA, 1 },
+	{ "MM20 goes_on", 20, goes_on, 8, AREA, 2 },
+	{ "MM21 started", 21, started, 1, AREA, 1 },
+	{ "MM22 message", 22, message, 1, AREA, 1 },
+	{ "MM23 beside", 23, beside, 1, AREA, 1 },
 };
 
 /* Message sizes, and how the rounds are shared out. */
@@ -540,7 +546,7 @@ run(struct ranks *r)
 	e.right = (r->rank + 1) % r->size;
 	e.left = (r->rank + r->size - 1) % r->size;
 	for (i = 0; i < AREAS; i++) {
-		e.src[i] = malloc(AREA);
+		e.src[i] = calloc(1, AREA);
 		if (!NEED(e.src[i], "no memory"))
 			return 1;
 	}
