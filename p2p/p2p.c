@@ -14,8 +14,7 @@ advance(struct task *t)
 
 	/* The helper must not wait for a long copy; who has the lock wakes those who skipped. */
 	if (!p2p_trylock(p)) {
-		store_relaxed(&p->skipped, 1);
-		store_relaxed(&p->lock_wake.asleep, 1);
+		lock_skip(&p->lock);
 		return false;
 	}
 	if (load_relaxed(&p->n_open)) {
@@ -133,23 +132,15 @@ p2p_free(oriel_comm *comm)
 __attribute__((cold, noinline)) void
 p2p_lock_slow(struct p2p *p)
 {
-	while (!p2p_trylock(p)) {
-		uint32_t seen = wake_prepare(&p->lock_wake);
-
-		if (p2p_trylock(p))
-			return;
-		wake_sleep(&p->lock_wake, seen, WAKE_MAX_SLEEP_NS);
-	}
+	while (!lock_sleep(&p->lock))
+		;
 }
 
 __attribute__((cold, noinline)) void
 p2p_unlock_slow(struct p2p *p)
 {
-	wake_after_store(&p->lock_wake);
-	if (load_relaxed(&p->skipped)) {
-		store_relaxed(&p->skipped, 0);
+	if (lock_wake(&p->lock))
 		wake_after_store(&p->comm->ctx->ctl->wake);
-	}
 }
 
 /* ---- The end of requests ---- */

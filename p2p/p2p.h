@@ -20,17 +20,17 @@
  * peer that was cleared to write a receive's buffer may be at it: the user gets
  * the buffer back when it has left it alone (p2p_settle).
  *
- * Lock: p2p->held lies between ctx->task_lock and ctx->lock. It is held while
- * lines move and bytes are copied, and while a thread spins on the one word that
- * it waits for; lock_wake.asleep tells it that another would like to have it. The
- * helper only tries it. p2p_break may be called where it is held, and nowhere
- * else. A word and the sleeper's fence (rma/wake.h) cost a short call a quarter
- * of what a mutex does.
+ * Lock: p2p->lock (p2p/lock.h) lies between ctx->task_lock and ctx->lock. It is
+ * held while lines move and bytes are copied, and while a thread spins on the one
+ * word that it waits for, unless another wants it. The helper only tries it.
+ * p2p_break may be called where it is held, and nowhere else. A word and the
+ * sleeper's fence cost a short call a quarter of what a mutex does.
  */
 #ifndef P2P_P2P_H
 #define P2P_P2P_H
 
 #include "p2p/line.h"
+#include "p2p/lock.h"
 #include "p2p/match.h"
 #include "plan/message.h"
 #include "rma/req.h"
@@ -97,8 +97,7 @@ SLIST_HEAD(links, link);
 TAILQ_HEAD(busy_links, link);
 
 struct p2p {
-	uint32_t held;    /* the lock */
-	uint32_t skipped; /* somebody has found it held and gone away */
+	struct lock lock;
 	oriel_comm *comm;
 	struct match match;
 	struct peer_dir links; /* by rank */
@@ -116,7 +115,6 @@ struct p2p {
 	int broken;     /* what all requests end with */
 	char why[400];
 	struct task task;
-	struct wake lock_wake; /* of those who wait for the lock */
 };
 
 /* A message that has come before its receive. */
@@ -138,9 +136,7 @@ void p2p_unlock_slow(struct p2p *p);
 static inline bool
 p2p_trylock(struct p2p *p)
 {
-	uint32_t nobody = 0;
-
-	return likely(cas_acq_rel(&p->held, &nobody, 1));
+	return likely(lock_try(&p->lock));
 }
 static inline void
 p2p_lock(struct p2p *p)
@@ -151,16 +147,14 @@ p2p_lock(struct p2p *p)
 static inline void
 p2p_unlock(struct p2p *p)
 {
-	store_release(&p->held, 0);
-	fence_compiler();
-	if (unlikely(load_relaxed(&p->lock_wake.asleep)))
+	if (unlikely(lock_give(&p->lock)))
 		p2p_unlock_slow(p);
 }
 /* Another thread would like to have the lock. */
 static inline bool
 p2p_wanted(const struct p2p *p)
 {
-	return load_relaxed(&p->lock_wake.asleep);
+	return lock_wanted(&p->lock);
 }
 /*
  * The communicator is of no more use, for rc (with its detail) and because of

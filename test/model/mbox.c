@@ -20,6 +20,7 @@ enum {
 	NO_CLEAR,
 	ONE_LOOK,
 	READY_EARLY,
+	READY_AHEAD,
 	PUT_LATE
 };
 #define MESSAGES_SENT 8
@@ -262,12 +263,17 @@ words_to_put(void)
 
 #define HASH(n) (7000 + (n))
 
-/* plan/message.c */
+/*
+ * plan/message.c. Calls here are those of one slot, every MBOX_CALLS'th of the
+ * communicator. A sender that has yet to send takes a word for a later call for
+ * a strange one: the receiver does not leave a call without what it expects.
+ */
 static bool
 message_ready(unsigned n)
 {
 	uint64_t call = load_acquire(&back.ready.call);
 
+	expect(call <= n + 1, "the receiver is not ahead of what it waits for");
 	return mutant(READY_EARLY) ? call >= 1 : call == n + 1;
 }
 
@@ -314,6 +320,8 @@ put_receiver(void)
 	data_write(&back.ready.buf[0].key, 2000 + n);
 	if (!mutant(CALL_FIRST))
 		publish_ready(n);
+	if (mutant(READY_AHEAD) && n + 1 < CALLS)
+		publish_ready(n + 1);
 	until(mbox_peek(&box, n) == wire_seq(n + 1, n));
 	expect(data_read(buffer) == 300 + n, "this call's data");
 	model_next_stage(n + 1);
@@ -326,6 +334,7 @@ static const struct mutant put_mutants[] = {
 	{ "seq is loaded relaxed", WEAKEN, OP_LOAD, "seq", MODEL_ACQUIRE, 0 },
 	{ "call before the fields", FLAG, 0, NULL, 0, CALL_FIRST },
 	{ "any call is taken for this one", FLAG, 0, NULL, 0, READY_EARLY },
+	{ "ready for the next call too soon", FLAG, 0, NULL, 0, READY_AHEAD },
 	{ "the message before the put", FLAG, 0, NULL, 0, PUT_LATE },
 	{ NULL, 0, 0, NULL, 0, 0 },
 };
