@@ -46,7 +46,7 @@ instance_free(struct instance *inst)
 	plan_free(inst->plan);
 	for (int k = 0; k < MBOX_CALLS; k++) {
 		free(inst->launch[k].chan);
-		free(inst->launch[k].steps[0]);
+		free(inst->launch[k].room);
 		free(inst->launch[k].openings);
 	}
 	free(inst);
@@ -102,6 +102,32 @@ get_chan(oriel_comm *comm, int rank, unsigned channel, struct chan **out)
 	return rc;
 }
 
+/* What the recorder stores of all calls of the launch, but for their size. */
+static void
+name_calls(struct launch *l)
+{
+	l->record =
+	        (struct launch_record){ .comm = l->comm->id,
+		                        .plan = l->plan->hash,
+		                        .steps = l->plan->queue[0].n | UINT64_C(0xffffffff) << 32 };
+	snprintf((char *)l->record.name, sizeof(l->record.name), "%s", l->plan->program->name);
+}
+
+/* Without it each op is worked out when it runs: for long plans, and for want of memory. */
+static void
+make_room(struct launch *l)
+{
+	const struct plan *plan = l->plan;
+	uint32_t n = plan->queue[0].n + plan->queue[1].n;
+
+	if (n > STEPS_MAX)
+		return;
+	l->openings = calloc(plan->n_edges + 1, sizeof(*l->openings));
+	l->room = l->openings ? calloc(n + 1, sizeof(*l->room)) : NULL;
+	for (uint32_t e = 0; l->room && e < plan->n_edges; e++)
+		l->openings[e] = (struct opening){ l->chan[e], chan_begin(plan->edges[e].expect) };
+}
+
 int
 instance_connect(oriel_comm *comm, struct instance *inst, struct launch *l)
 {
@@ -127,6 +153,8 @@ instance_connect(oriel_comm *comm, struct instance *inst, struct launch *l)
 	l->mortal = comm->ctx->knobs.s.die[0] != '\0';
 	l->chan = chan;
 	l->scratch = &comm->plan->scratch[slot];
+	name_calls(l);
+	make_room(l);
 	return 0;
 }
 
@@ -217,36 +245,44 @@ make_step(const struct launch *l, const struct op *op)
 	return st;
 }
 
-/* Without them, for want of memory or sense, each op is worked out when it runs. */
+/* Of a call that may take the short way; others have none. */
 static void
 make_steps(struct launch *l)
 {
 	const struct plan *plan = l->plan;
-	uint32_t n = plan->queue[0].n + plan->queue[1].n;
-	struct step *st;
+	struct step *st = l->room;
 
-	free(l->steps[0]);
-	free(l->openings);
 	l->steps[0] = l->steps[1] = NULL;
-	l->openings = NULL;
 	l->quick = 0;
-	if (l->large || l->clipped || l->ragged || l->ctx->knobs.v.delay || l->mortal ||
-	    n > STEPS_MAX)
+	if (!st || l->large || l->clipped || l->ragged || l->ctx->knobs.v.delay || l->mortal)
 		return;
-	st = calloc(n + 1, sizeof(*st));
-	l->openings = calloc(plan->n_edges + 1, sizeof(*l->openings));
-	if (!st || !l->openings) {
-		free(st);
-		return;
-	}
-	for (uint32_t e = 0; e < plan->n_edges; e++)
-		l->openings[e] = (struct opening){ l->chan[e], chan_begin(plan->edges[e].expect) };
-	l->steps[0] = st;
-	l->steps_end = st + plan->queue[0].n;
-	l->steps[1] = st + plan->queue[0].n;
-	for (unsigned k = 0; k < MBOX_QUEUES; k++)
+	for (unsigned k = 0; k < MBOX_QUEUES; k++) {
+		l->steps[k] = st;
 		for (uint32_t i = 0; i < plan->queue[k].n; i++)
-			l->steps[k][i] = make_step(l, &plan->queue[k].ops[i]);
+			*st++ = make_step(l, &plan->queue[k].ops[i]);
+	}
+	l->steps_end = l->steps[1];
+}
+
+/* Room for TMP; it only grows. */
+static int
+grow_scratch(struct launch *l)
+{
+	struct scratch *t = l->scratch;
+	size_t size = 4096;
+
+	if (l->size[TMP] <= t->size)
+		return 0;
+	while (size < l->size[TMP])
+		size *= 2;
+	if (t->ptr)
+		pool_free(l->ctx->pool, t->ptr);
+	*t = (struct scratch){ 0 };
+	if (pool_alloc(l->ctx->pool, size, CACHE_LINE, &t->ptr))
+		return fail_in(ORIEL_ENOMEM, "%zu bytes of scratch for %s", size,
+		               l->plan->program->name);
+	t->size = size;
+	return 0;
 }
 
 /* Whatever all ranks know decides here: what may be long, and so whether "ready" is said. */
@@ -285,34 +321,9 @@ launch_shape(struct launch *l, const struct binding *b)
 	l->bytes = b->bytes;
 	l->salt = b->salt;
 	l->ragged = b->ragged;
-	l->record =
-	        (struct launch_record){ .comm = l->comm->id,
-		                        .plan = l->plan->hash,
-		                        .bytes = b->block,
-		                        .steps = l->plan->queue[0].n | UINT64_C(0xffffffff) << 32 };
-	snprintf((char *)l->record.name, sizeof(l->record.name), "%s", l->plan->program->name);
+	l->record.bytes = b->block;
 	l->shaped = true;
 	l->shape = ++l->comm->plan->shapes;
 	make_steps(l);
-	return launch_scratch(l, (unsigned)(l->call % MBOX_CALLS));
-}
-
-int
-launch_scratch(struct launch *l, unsigned slot)
-{
-	struct scratch *t = &l->comm->plan->scratch[slot];
-	size_t size = 4096;
-
-	if (l->size[TMP] <= t->size)
-		return 0;
-	while (size < l->size[TMP])
-		size *= 2;
-	if (t->ptr)
-		pool_free(l->ctx->pool, t->ptr);
-	*t = (struct scratch){ 0 };
-	if (pool_alloc(l->ctx->pool, size, CACHE_LINE, &t->ptr))
-		return fail_in(ORIEL_ENOMEM, "%zu bytes of scratch for %s", size,
-		               l->plan->program->name);
-	t->size = size;
-	return 0;
+	return grow_scratch(l);
 }

@@ -49,15 +49,16 @@ struct launch {
 	const struct plan *plan;
 	struct chan **chan; /* by edge; NULL: never used yet */
 	unsigned n_queues;
-	bool mortal; /* ORIEL_DIE is set */
+	bool mortal;       /* ORIEL_DIE is set */
+	struct step *room; /* for steps; NULL: there are never any */
 	/* Of the sizes, too: */
 	bool shaped;
 	struct step *steps[MBOX_QUEUES]; /* NULL: there are none */
 	const struct step *steps_end;    /* of queue 0 */
-	struct opening *openings;        /* if there are steps */
+	struct opening *openings;        /* if there is room for steps */
 	uint64_t quick; /* fixed, if there is one queue, with steps, and nothing to finish; or 0 */
-	const struct scratch *scratch; /* of the slot */
-	struct launch_record { /* what the recorder stores of all such calls, word by word */
+	struct scratch *scratch; /* of the slot */
+	struct launch_record {   /* what the recorder stores of all such calls, word by word */
 		uint64_t comm, plan, bytes;
 		uint64_t name[3];
 		uint64_t steps; /* n_steps, and wait_peer -1 */
@@ -131,7 +132,6 @@ int instance_search(oriel_comm *comm, const struct program *program, const struc
 int instance_connect(oriel_comm *comm, struct instance *inst, struct launch *l);
 /* What depends on sizes alone, and room for TMP. */
 int launch_shape(struct launch *l, const struct binding *b);
-int launch_scratch(struct launch *l, unsigned slot);
 
 static inline bool
 instance_is_of(const struct instance *inst, const struct program *program,
