@@ -17,18 +17,6 @@ struct coll_req {
 
 /* ---- Which plan ---- */
 
-static void
-unpin(struct instance *inst)
-{
-	add_release(&inst->pins, (uint32_t)-1);
-}
-
-static void
-pin(struct instance *inst)
-{
-	add_relaxed(&inst->pins, 1);
-}
-
 static __attribute__((noinline)) int
 choose_anew(struct coll_call *c, struct recent *r)
 {
@@ -45,9 +33,9 @@ choose_anew(struct coll_call *c, struct recent *r)
 	rc = instance_get(c->comm, &choice.row->program, &shape, &inst);
 	if (rc)
 		return launch_fail_unmade(c->comm, ++c->comm->n_calls, rc);
-	pin(inst);
+	instance_pin(inst);
 	if (r->inst)
-		unpin(r->inst);
+		instance_unpin(r->inst);
 	*r = (struct recent){ .inst = inst,
 		              .least = choice.least,
 		              .most = choice.most,
@@ -127,21 +115,7 @@ run_job(struct coll_call *c, const struct recent *r)
 
 	memset(&j, 0, sizeof(j));
 	fill_job(&j, c, r);
-	pin(j.inst);
-	job_start(&j);
-	job_wait(&j);
-	unpin(j.inst);
-	return job_result(&j);
-}
-
-/* From end to end on this thread. */
-static inline int
-run_here(oriel_comm *comm, struct instance *inst, const struct binding *b)
-{
-	struct launch *l;
-	int rc = launch_begin(inst, comm, ++comm->n_calls, b, false, &l);
-
-	return likely(!rc) ? launch_end(l, exec_run(l)) : rc;
+	return job_run(&j);
 }
 
 bool
@@ -154,7 +128,7 @@ coll_run_again(oriel_comm *comm, struct recent *r, int *rc)
 			comm_call_end(comm);
 			return false;
 		}
-		*rc = run_here(comm, r->inst, &r->b);
+		*rc = call_run(comm, r->inst, &r->b);
 	}
 	comm_call_end(comm);
 	return true;
@@ -193,7 +167,7 @@ coll_run(struct coll_call *c, const struct coll_key *key)
 	if (unlikely(c->stage))
 		stage(c);
 	if (likely(!r->chunk && jobs_idle(c->comm)))
-		rc = run_here(c->comm, r->inst, &c->b);
+		rc = call_run(c->comm, r->inst, &c->b);
 	else
 		rc = run_job(c, r);
 	if (key && likely(!rc))
@@ -246,7 +220,7 @@ free_req(oriel_req **req)
 {
 	struct coll_req *r = of(*req);
 
-	unpin(r->job.inst);
+	instance_unpin(r->job.inst);
 	forget(&r->call);
 	comm_put(r->call.comm);
 	req_bury(req);
@@ -354,7 +328,7 @@ coll_req_go(struct coll_req *r, int rc, bool persistent, oriel_req **req)
 	rc = choose(&r->call, &recent);
 	if (!rc) {
 		fill_job(&r->job, &r->call, recent);
-		pin(r->job.inst);
+		instance_pin(r->job.inst);
 		add_relaxed(&comm->refs, 1);
 		if (persistent)
 			r->job.binding.id = ++comm->plan->bindings;

@@ -3,8 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
-uint32_t
-job_chunks(size_t bytes, size_t chunk)
+/* The same on all ranks. */
+static uint32_t
+count_chunks(size_t bytes, size_t chunk)
 {
 	size_t n;
 
@@ -149,11 +150,12 @@ start_call(struct plan_state *s, struct job *j)
 	return true;
 }
 
-/* Jobs whose calls have ended leave, whatever their order. */
-static void
+/* Jobs whose calls have ended leave, whatever their order. True: some did. */
+static bool
 drop_ended(struct plan_state *s)
 {
 	struct job **at = &s->jobs, *j;
+	bool any = false;
 
 	while ((j = *at)) {
 		if (j->ended < j->n_chunks) {
@@ -161,6 +163,7 @@ drop_ended(struct plan_state *s)
 			continue;
 		}
 		*at = j->next;
+		any = true;
 		add_release(&s->crowd, (uint32_t)-1);
 		/* Last: whoever sees it may free it. */
 		store_release(&j->done, 1);
@@ -168,6 +171,7 @@ drop_ended(struct plan_state *s)
 	s->jobs_end = at;
 	if (!s->jobs)
 		task_remove(s->comm->ctx, &s->task);
+	return any;
 }
 
 static bool
@@ -175,18 +179,14 @@ advance_all(struct task *t)
 {
 	struct plan_state *s = container_of(t, struct plan_state, task);
 	struct job *j;
-	bool moved = false, ended = false;
+	bool moved = false;
 
 	for (unsigned slot = 0; slot < MBOX_CALLS; slot++)
 		if (s->running[slot])
 			moved |= advance_call(s, slot);
 	while ((j = next_to_start(s)) && start_call(s, j))
 		moved = true;
-	for (j = s->jobs; j; j = j->next)
-		ended |= j->ended == j->n_chunks;
-	if (ended)
-		drop_ended(s);
-	return moved | ended;
+	return drop_ended(s) | moved;
 }
 
 /* ---- Solo ---- */
@@ -197,6 +197,15 @@ take_numbers(struct job *j)
 	j->first = j->comm->n_calls + 1;
 	j->comm->n_calls += j->n_chunks;
 	return j->first;
+}
+
+/* For a start that does not end at once. */
+static void
+reset(struct job *j)
+{
+	j->next = NULL;
+	j->started = j->ended = 0;
+	store_relaxed(&j->done, 0);
 }
 
 static void
@@ -266,9 +275,7 @@ job_go_on(struct job *j, struct launch *l)
 	j->comm->plan->busy[j->first % MBOX_CALLS] = true;
 	add_relaxed(&j->comm->plan->crowd, 1);
 	j->launch = l;
-	j->next = NULL;
-	j->started = j->ended = 0;
-	store_relaxed(&j->done, 0);
+	reset(j);
 	if (unlikely(!solo_offer(ctx, j))) {
 		pthread_mutex_lock(&ctx->task_lock);
 		adopt(j);
@@ -312,7 +319,7 @@ job_run_solo(struct job *j)
 void
 job_prepare(struct job *j)
 {
-	j->n_chunks = job_chunks(j->vector ? j->binding.bytes : j->binding.block, j->chunk);
+	j->n_chunks = count_chunks(j->vector ? j->binding.bytes : j->binding.block, j->chunk);
 }
 
 void
@@ -325,9 +332,7 @@ job_start(struct job *j)
 	j->status = 0;
 	if (likely(start_solo(j)))
 		return;
-	j->next = NULL;
-	j->started = j->ended = 0;
-	store_relaxed(&j->done, 0);
+	reset(j);
 	pthread_mutex_lock(&ctx->task_lock);
 	job_adopt(ctx);
 	take_numbers(j);
@@ -375,13 +380,16 @@ watch(void *arg)
 }
 
 int
-job_wait(struct job *j)
+job_run(struct job *j)
 {
+	instance_pin(j->inst);
+	job_start(j);
 	job_run_solo(j);
 	/* The calls end by themselves: by their timeouts, failures, and if this rank is expelled.
 	 */
 	while (!job_done(j))
 		ctx_wait(j->comm->ctx, turn, watch, j, ORIEL_FOREVER);
+	instance_unpin(j->inst);
 	return job_result(j);
 }
 
@@ -432,29 +440,31 @@ job_result(const struct job *j)
 }
 
 int
+call_run(oriel_comm *comm, struct instance *inst, const struct binding *b)
+{
+	struct launch *l;
+	int rc = launch_begin(inst, comm, ++comm->n_calls, b, false, &l);
+
+	return likely(!rc) ? launch_end(l, exec_run(l)) : rc;
+}
+
+int
 plan_run(oriel_comm *comm, const struct program *program, const struct shape *shape,
          const struct binding *b)
 {
 	struct instance *inst;
-	struct launch *l;
 	struct job j;
 	int rc;
 
 	rc = instance_get(comm, program, shape, &inst);
 	if (rc)
 		return launch_fail_unmade(comm, ++comm->n_calls, rc);
-	if (jobs_idle(comm)) {
-		rc = launch_begin(inst, comm, ++comm->n_calls, b, false, &l);
-		return rc ? rc : launch_end(l, exec_run(l));
-	}
+	if (jobs_idle(comm))
+		return call_run(comm, inst, b);
 	memset(&j, 0, sizeof(j));
 	j.comm = comm;
 	j.inst = inst;
 	j.binding = *b;
-	add_relaxed(&inst->pins, 1);
 	job_prepare(&j);
-	job_start(&j);
-	rc = job_wait(&j);
-	add_release(&inst->pins, (uint32_t)-1);
-	return rc;
+	return job_run(&j);
 }

@@ -19,10 +19,9 @@ struct job {
 	oriel_comm *comm;
 	struct instance *inst; /* pinned */
 	struct binding binding;
-	struct ragged ragged; /* binding.ragged points here or is NULL */
-	size_t chunk;         /* bytes of a vector, or of each block; 0: one call */
-	bool vector;          /* a chunk is a stretch of the vector */
-	size_t align;         /* of its parts */
+	size_t chunk; /* bytes of a vector, or of each block; 0: one call */
+	bool vector;  /* a chunk is a stretch of the vector */
+	size_t align; /* of its parts */
 	/* job.c's: */
 	struct job *next;
 	struct launch *launch; /* of its only call, while it is solo */
@@ -41,8 +40,6 @@ struct job {
 /* Under ctx->task_lock: the solo job becomes one of its communicator's list. */
 void job_adopt(oriel_ctx *ctx);
 
-/* The number of calls that a job of so many bytes a rank is; the same on all ranks. */
-uint32_t job_chunks(size_t bytes, size_t chunk);
 /* After the caller's part is filled in. */
 void job_prepare(struct job *j);
 /* Takes the next call numbers and begins; between comm_call_begin and comm_call_end. Errors show
@@ -59,8 +56,11 @@ enum job_state { JOB_NOT_BEGUN = 0, JOB_UNDER_WAY, JOB_COMPLETE };
 enum job_state job_quick(struct job *j);
 /* Its one call has begun, and some of its ops are through. */
 void job_go_on(struct job *j, struct launch *l);
-/* Makes progress until it is done; its result. */
-int job_wait(struct job *j);
+/* A blocking call on this thread, from end to end; nothing else runs on the communicator
+ * (jobs_idle). */
+int call_run(oriel_comm *comm, struct instance *inst, const struct binding *b);
+/* A blocking call among others: starts the job, makes progress until it is done; its result. */
+int job_run(struct job *j);
 /* If it is solo: runs it on this thread to its end. True: it is done. */
 bool job_run_solo(struct job *j);
 /* The result of a job that is done, with its detail. */

@@ -143,6 +143,19 @@ instance_is_of(const struct instance *inst, const struct program *program,
 	       s->node == shape->node;
 }
 
+/* While it is pinned it stays in the cache. */
+static inline void
+instance_pin(struct instance *inst)
+{
+	add_relaxed(&inst->pins, 1);
+}
+
+static inline void
+instance_unpin(struct instance *inst)
+{
+	add_release(&inst->pins, (uint32_t)-1);
+}
+
 /* comm->plan, made if it is not there. */
 static inline int
 plan_state_get(oriel_comm *comm, struct plan_state **out)

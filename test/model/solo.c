@@ -258,7 +258,7 @@ jobs_idle(unsigned k)
 	return !load_acquire(&job[k].crowd);
 }
 
-/* One round of job_wait. */
+/* One round of the wait in job_run. */
 static bool
 wait_a_round(unsigned k, unsigned n)
 {
