@@ -154,11 +154,12 @@ remember(struct recent *r, const struct coll_call *c, const struct coll_key *key
 }
 
 int
-coll_run(struct coll_call *c, const struct coll_key *key)
+coll_run(struct coll_call *c, int rc, const struct coll_key *key)
 {
 	struct recent *r;
-	int rc = comm_call_begin(c->comm);
 
+	if (likely(!rc))
+		rc = comm_call_begin(c->comm);
 	if (unlikely(rc))
 		goto forget;
 	rc = choose(c, &r);

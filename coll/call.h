@@ -29,9 +29,6 @@ struct coll_call {
 	struct ragged ragged;
 };
 
-/* Fills c but for the buffers; the call is for the communicator's world. EHANDLE and its kin. */
-static inline int coll_describe(struct coll_call *c, oriel_comm *comm, enum coll_op op);
-
 /* comm_enter without a call where all is well. */
 static inline int
 coll_enter(const oriel_comm *comm)
@@ -42,11 +39,15 @@ coll_enter(const oriel_comm *comm)
 	return comm_enter(comm);
 }
 
+/* All but the sizes and buffers; on an error, too, there is nothing to free. EHANDLE and its kin.
+ */
 static inline int
 coll_describe(struct coll_call *c, oriel_comm *comm, enum coll_op op)
 {
 	int rc = coll_enter(comm);
 
+	c->stage = NULL;
+	c->lens = NULL;
 	if (unlikely(rc))
 		return rc;
 	c->comm = comm;
@@ -56,18 +57,27 @@ coll_describe(struct coll_call *c, oriel_comm *comm, enum coll_op op)
 	c->measure = 0;
 	c->align = 1;
 	c->b = (struct binding){ .bytes = SIZE_MAX };
-	c->stage = NULL;
 	c->stage_len = 0;
-	c->lens = NULL;
 	return 0;
 }
 
-/* The three forms, after a description. run and the others free what the description holds. */
+/* Before the program starts OUT's block out is IN's block in. */
+static inline void
+coll_set_own(struct coll_call *c, int out, int in)
+{
+	c->b.own = true;
+	c->b.own_out = (uint32_t)out;
+	c->b.own_in = (uint32_t)in;
+}
+
+/*
+ * The three forms, after describing, which returned rc; they free what the
+ * description holds. key: NULL, or what the call was made of, if nothing else.
+ */
 struct coll_key;
-/* key: NULL, or what c was made of, if nothing else. */
-int coll_run(struct coll_call *c, const struct coll_key *key);
+int coll_run(struct coll_call *c, int rc, const struct coll_key *key);
 struct coll_req;
-/* A request whose call is to be described; coll_req_go frees it if describing failed with rc. */
+/* A request whose call is to be described; coll_req_go frees it on an error. */
 int coll_req_make(struct coll_req **out, struct coll_call **c);
 int coll_req_go(struct coll_req *r, int rc, bool persistent, oriel_req **req);
 
@@ -113,6 +123,8 @@ coll_again(oriel_comm *comm, enum coll_op op, const struct coll_key *key, int *r
 	return r->again && coll_is_key(&r->key, key) && coll_run_again(comm, r, rc);
 }
 
+#define COLL_ARGS(...) __VA_ARGS__
+
 /* Defines the three public functions of a collective from its describing function. The key (in,
  * out, n, op, type, root) is all that the blocking one depends on. */
 #define COLL_FORMS_OF(kind, name, params, args, ...)                                               \
@@ -125,19 +137,18 @@ coll_again(oriel_comm *comm, enum coll_op op, const struct coll_key *key, int *r
 		if (likely(coll_again(comm, kind, &key, &rc)))                                     \
 			return rc;                                                                 \
 		rc = describe_##name(&c, args);                                                    \
-		return likely(!rc) ? coll_run(&c, &key) : rc;                                      \
+		return coll_run(&c, rc, &key);                                                     \
 	}                                                                                          \
 	COLL_REQUESTS(name, COLL_ARGS(params), COLL_ARGS(args))
 
 /* The same of calls that depend on more. */
-#define COLL_ARGS(...) __VA_ARGS__
 #define COLL_FORMS(name, params, args)                                                             \
 	int oriel_##name(params)                                                                   \
 	{                                                                                          \
 		struct coll_call c;                                                                \
 		int rc = describe_##name(&c, args);                                                \
                                                                                                    \
-		return likely(!rc) ? coll_run(&c, NULL) : rc;                                      \
+		return coll_run(&c, rc, NULL);                                                     \
 	}                                                                                          \
 	COLL_REQUESTS(name, COLL_ARGS(params), COLL_ARGS(args))
 

@@ -3,8 +3,6 @@
  */
 #include "coll/call.h"
 
-#include <stdlib.h>
-
 /* What all of them check; rc of coll_describe goes in. */
 static inline int
 set_op(struct coll_call *c, int type, const oriel_op *op)
@@ -190,10 +188,6 @@ describe_reduce_scatterv(struct coll_call *c, oriel_comm *comm, const void *in, 
 		return 0;
 	/* In place OUT would cover more of IN than the one block that programs may overwrite. */
 	rc = coll_stage(c, total);
-	if (rc) {
-		free(c->lens);
-		c->lens = NULL;
-	}
 	c->b.buf[IN] = c->ragged.in.base = c->stage;
 	return rc;
 }

@@ -23,14 +23,6 @@ set_blocks(struct coll_call *c, const void *in, void *out, size_t len)
 	c->measure = len;
 }
 
-static inline void
-set_own(struct coll_call *c, uint32_t out, uint32_t in)
-{
-	c->b.own = true;
-	c->b.own_out = out;
-	c->b.own_in = in;
-}
-
 static inline int
 describe_allgather(struct coll_call *c, oriel_comm *comm, const void *in, void *out, size_t len)
 {
@@ -47,7 +39,7 @@ describe_allgather(struct coll_call *c, oriel_comm *comm, const void *in, void *
 	set_blocks(c, in, out, len);
 	if (!in || !len || in == (char *)out + (size_t)comm->rank * len)
 		return 0;
-	set_own(c, (uint32_t)comm->rank, 0);
+	coll_set_own(c, comm->rank, 0);
 	return coll_check_overlap(c, in, len, out, total);
 }
 
@@ -69,7 +61,7 @@ describe_alltoall(struct coll_call *c, oriel_comm *comm, const void *in, void *o
 	set_blocks(c, in, out, len);
 	if (in) {
 		if (len)
-			set_own(c, (uint32_t)comm->rank, (uint32_t)comm->rank);
+			coll_set_own(c, comm->rank, comm->rank);
 		return 0;
 	}
 	rc = coll_stage(c, total);
@@ -93,19 +85,28 @@ describe_bcast(struct coll_call *c, oriel_comm *comm, void *buf, size_t len, int
 	return rc;
 }
 
+/* What gather and scatter have in common; *total is what the root has on one side. */
+static inline int
+describe_rooted(struct coll_call *c, oriel_comm *comm, enum coll_op op, size_t len, int root,
+                size_t *total)
+{
+	int rc = coll_describe(c, comm, op);
+
+	if (unlikely(rc))
+		return rc;
+	c->root = root;
+	rc = coll_check_root(c, root);
+	return likely(!rc) ? coll_check_total(c, len, total) : rc;
+}
+
 static inline int
 describe_gather(struct coll_call *c, oriel_comm *comm, const void *in, void *out, size_t len,
                 int root)
 {
-	int rc = coll_describe(c, comm, COLL_GATHER);
 	bool at_root;
 	size_t total;
+	int rc = describe_rooted(c, comm, COLL_GATHER, len, root, &total);
 
-	if (unlikely(rc))
-		return rc;
-	rc = coll_check_root(c, root);
-	if (likely(!rc))
-		rc = coll_check_total(c, len, &total);
 	if (unlikely(rc))
 		return rc;
 	at_root = comm->rank == root;
@@ -113,11 +114,10 @@ describe_gather(struct coll_call *c, oriel_comm *comm, const void *in, void *out
 	             : coll_check_buffer(c, "in", in, len);
 	if (unlikely(rc))
 		return rc;
-	c->root = root;
 	set_blocks(c, in, at_root ? out : NULL, len);
 	if (!at_root || !in || !len || in == (char *)out + (size_t)root * len)
 		return 0;
-	set_own(c, (uint32_t)root, 0);
+	coll_set_own(c, root, 0);
 	return coll_check_overlap(c, in, len, out, total);
 }
 
@@ -125,15 +125,10 @@ static inline int
 describe_scatter(struct coll_call *c, oriel_comm *comm, const void *in, void *out, size_t len,
                  int root)
 {
-	int rc = coll_describe(c, comm, COLL_SCATTER);
 	bool at_root;
 	size_t total;
+	int rc = describe_rooted(c, comm, COLL_SCATTER, len, root, &total);
 
-	if (unlikely(rc))
-		return rc;
-	rc = coll_check_root(c, root);
-	if (likely(!rc))
-		rc = coll_check_total(c, len, &total);
 	if (unlikely(rc))
 		return rc;
 	at_root = comm->rank == root;
@@ -141,11 +136,10 @@ describe_scatter(struct coll_call *c, oriel_comm *comm, const void *in, void *ou
 	             : coll_check_buffer(c, "out", out, len);
 	if (unlikely(rc))
 		return rc;
-	c->root = root;
 	set_blocks(c, at_root ? in : NULL, out, len);
 	if (!at_root || !out || !len || out == (const char *)in + (size_t)root * len)
 		return 0;
-	set_own(c, 0, (uint32_t)root);
+	coll_set_own(c, 0, root);
 	return coll_check_overlap(c, in, total, out, len);
 }
 

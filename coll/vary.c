@@ -10,7 +10,6 @@ struct side { /* as the user gives it */
 	const void *base;
 	const size_t *lens, *offs;
 	const struct oriel_pieces *blocks; /* or lists */
-	size_t len;                        /* or neither: one block */
 };
 
 static int
@@ -100,14 +99,6 @@ bind(struct coll_call *c, bool unknown)
 		c->measure = SELECT_UNKNOWN;
 }
 
-static void
-set_own(struct coll_call *c, int out, int in)
-{
-	c->b.own = true;
-	c->b.own_out = (uint32_t)out;
-	c->b.own_in = (uint32_t)in;
-}
-
 /* The block is where it belongs already. */
 static bool
 in_place(const struct layout *y, int block, const void *in)
@@ -137,7 +128,7 @@ gather_all(struct coll_call *c, oriel_comm *comm, const void *in, const struct s
 	c->b.salt = (uint32_t)seen.hash;
 	if (in_place(&c->ragged.out, comm->rank, in))
 		return 0;
-	set_own(c, comm->rank, 0);
+	coll_set_own(c, comm->rank, 0);
 	return coll_check_overlap(c, in, own, out->base, seen.end);
 }
 
@@ -200,7 +191,7 @@ exchange(struct coll_call *c, oriel_comm *comm, const struct side *in, const str
 		            "alltoallv: this rank's own block has %zu bytes in in and %zu in out",
 		            layout_len(&c->ragged.in, (uint32_t)me),
 		            layout_len(&c->ragged.out, (uint32_t)me));
-	set_own(c, me, me);
+	coll_set_own(c, me, me);
 	return 0;
 }
 
@@ -267,7 +258,7 @@ gather_to(struct coll_call *c, oriel_comm *comm, const void *in, size_t len, con
 		            layout_len(&c->ragged.out, (uint32_t)root));
 	if (in_place(&c->ragged.out, root, in))
 		return 0;
-	set_own(c, root, 0);
+	coll_set_own(c, root, 0);
 	return coll_check_overlap(c, in, len, out->base, seen.end);
 }
 
@@ -320,7 +311,7 @@ scatter_from(struct coll_call *c, oriel_comm *comm, const struct side *in, void 
 		            layout_len(&c->ragged.in, (uint32_t)root), len);
 	if (in_place(&c->ragged.in, root, out))
 		return 0;
-	set_own(c, 0, root);
+	coll_set_own(c, 0, root);
 	return coll_check_overlap(c, in->base, seen.end, out, len);
 }
 
