@@ -119,19 +119,22 @@ run_job(struct coll_call *c, const struct recent *r)
 }
 
 bool
-coll_run_again(oriel_comm *comm, struct recent *r, int *rc)
+coll_run_again(oriel_comm *comm, struct recent *r, const struct coll_key *key, int *rc)
 {
+	bool done = false;
+
 	if (unlikely(comm_call_begin(comm)))
 		return false;
-	if (unlikely(!quick_call(comm, r->inst, &r->b, rc))) {
-		if (!jobs_idle(comm)) {
-			comm_call_end(comm);
-			return false;
+	/* Only now nobody else's call can take its place. */
+	if (likely(r->again && coll_is_key(&r->key, key))) {
+		done = quick_call(comm, r->inst, &r->b, rc);
+		if (unlikely(!done && jobs_idle(comm))) {
+			*rc = call_run(comm, r->inst, &r->b);
+			done = true;
 		}
-		*rc = call_run(comm, r->inst, &r->b);
 	}
 	comm_call_end(comm);
-	return true;
+	return done;
 }
 
 /* A short call that comes again and again is kept as it is, but for the user's operations: the same

@@ -101,8 +101,8 @@ struct recent {                /* what the last call of an op was, and chose */
 	struct reducer reducer;
 };
 
-/* The blocking call of key, which came before, is run. False: nothing was done. */
-bool coll_run_again(oriel_comm *comm, struct recent *r, int *rc);
+/* The blocking call of key is run if it came before. False: nothing was done. */
+bool coll_run_again(oriel_comm *comm, struct recent *r, const struct coll_key *key, int *rc);
 
 static inline bool
 coll_is_key(const struct coll_key *a, const struct coll_key *b)
@@ -120,7 +120,7 @@ coll_again(oriel_comm *comm, enum coll_op op, const struct coll_key *key, int *r
 	if (unlikely(coll_enter(comm) || !comm->plan || !comm->plan->recent))
 		return false;
 	r = (struct recent *)comm->plan->recent + op;
-	return r->again && coll_is_key(&r->key, key) && coll_run_again(comm, r, rc);
+	return r->again && coll_run_again(comm, r, key, rc);
 }
 
 #define COLL_ARGS(...) __VA_ARGS__
