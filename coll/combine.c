@@ -177,6 +177,7 @@ describe_reduce_scatterv(struct coll_call *c, oriel_comm *comm, const void *in, 
 		                        .lens = c->lens,
 		                        .offs = c->offs };
 	c->ragged.out = (struct layout){ .base = out, .len = bytes, .stride = bytes };
+	c->ragged.extent = bytes;
 	c->b.ragged = &c->ragged;
 	c->b.buf[IN] = c->ragged.in.base;
 	c->b.buf[OUT] = out;

@@ -120,6 +120,7 @@ gather_all(struct coll_call *c, oriel_comm *comm, const void *in, const struct s
 
 	if (rc)
 		return rc;
+	c->ragged.extent = seen.end;
 	own = layout_len(&c->ragged.out, (uint32_t)comm->rank);
 	one_block(&c->ragged.in, in, own);
 	bind(c, false);

@@ -5,8 +5,7 @@
 
 #include <stdlib.h>
 
-#define SPIN_ROUNDS 100 /* looks at the awaited word between looks at everything else */
-#define SPIN_AT_ONCE 50 /* of those, before a request is made */
+#define SPIN_AT_ONCE 50 /* spins before a request is made */
 
 /* ---- Arguments ---- */
 
@@ -152,7 +151,7 @@ comes_soon(struct p2p *p, struct chan *c)
 		if (ctx->crowded || c->box || p2p_wanted(p) || load_relaxed(&ctx->n_tasks) ||
 		    !TAILQ_EMPTY(&p->busy) || load_relaxed(p->comm->fail))
 			return false;
-		oriel_spin(ctx, word, seen, SPIN_ROUNDS);
+		oriel_spin(ctx, word, seen, P2P_SPIN_ROUNDS);
 		if (load_relaxed(word) == seen)
 			ctx_progress(ctx);
 	}

@@ -37,6 +37,7 @@
 #include "rma/task.h"
 
 /* What the word "placing" of these channels holds while bytes are put. */
+#define P2P_SPIN_ROUNDS 100 /* looks at the awaited word between looks at everything else */
 #define LINK_PLACING 1
 
 enum p2p_state {

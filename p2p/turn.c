@@ -8,10 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define ALL_TURNS 16    /* turns between looks at ranks that nobody waits for */
-#define SPIN_ROUNDS 100 /* looks at the awaited word between looks at everything else */
-#define SPIN_TIMES 50   /* of those, before ctx_wait takes over */
-#define MEET_MAX 64     /* ranks met in one turn */
+#define ALL_TURNS 16  /* turns between looks at ranks that nobody waits for */
+#define SPIN_TIMES 50 /* spins before ctx_wait takes over */
+#define MEET_MAX 64   /* ranks met in one turn */
 
 /* ---- Turns ---- */
 
@@ -191,7 +190,7 @@ spin(struct p2p_req *r)
 			continue;
 		if (!word || ctx->crowded || p2p_wanted(p) || load_relaxed(&ctx->n_tasks))
 			return false;
-		oriel_spin(ctx, word, seen, SPIN_ROUNDS);
+		oriel_spin(ctx, word, seen, P2P_SPIN_ROUNDS);
 		if (load_relaxed(word) == seen)
 			ctx_progress(ctx);
 	}

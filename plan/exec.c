@@ -12,8 +12,7 @@
 #include "plan/message.h"
 #include "plan/short.h"
 
-#define SPIN_ROUNDS 1000 /* looks at the awaited word between looks at everything else */
-#define SPIN_TIMES 16    /* of those, before ctx_wait takes over */
+#define SPIN_TIMES 16 /* spins before ctx_wait takes over */
 
 /* ---- May the op go? ---- */
 
@@ -108,10 +107,8 @@ run_here(struct launch *l, const struct op *op)
 	switch ((enum op_kind)op->kind) {
 	case OP_COPY:
 	case OP_REDUCE:
-		local_run(l, op);
-		return 0;
 	case OP_FOLD:
-		local_fold(l, op);
+		local_run(l, op);
 		return 0;
 	case OP_CALL:
 		return op->fn(l->binding->arg, (int)op->i, (int)op->n);
@@ -126,13 +123,9 @@ run_here(struct launch *l, const struct op *op)
 static inline bool
 comes_soon(struct launch *l, const struct op *op, struct chan *c)
 {
-	const uint64_t *word = &c->in->line[c->seen % MBOX_SLOTS].seq;
-	uint64_t seen = load_relaxed(word);
-
 	if (l->patient || l->n_queues > 1 || l->owed || l->error || l->ctx->crowded || c->box)
 		return false;
-	if (!message_came(c))
-		oriel_spin(l->ctx, word, seen, SPIN_ROUNDS);
+	message_spin(l, c);
 	return has_come(l, op, c);
 }
 
@@ -305,7 +298,7 @@ static const uint64_t *
 awaited(const struct cursor *cur, const struct chan *c)
 {
 	if (cur->op->kind == OP_WAIT)
-		return &c->in->line[c->seen % MBOX_SLOTS].seq;
+		return message_word(c);
 	return chan_has_credit(c) ? &c->in->ready.call : &c->in->credit.consumed;
 }
 
@@ -324,7 +317,7 @@ spin(struct launch *l, const struct cursor *cur)
 		/* Looked at before the question, so that what comes after it ends the spinning. */
 		if (can_go(l, cur) || l->error)
 			return true;
-		oriel_spin(l->ctx, word, seen, SPIN_ROUNDS);
+		oriel_spin(l->ctx, word, seen, MESSAGE_SPIN_ROUNDS);
 		if (load_relaxed(word) != seen)
 			continue;
 		if (stir(l))

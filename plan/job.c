@@ -44,6 +44,7 @@ bind_strides(struct piece *p, const struct job *j, size_t at)
 
 	p->ragged.in = p->ragged.out =
 	        (struct layout){ .kind = LAYOUT_STRIDED, .stride = block, .len = len };
+	p->ragged.extent = (j->inst->plan->count[OUT] - 1) * block + len;
 	p->ragged.in.base = p->binding.buf[IN] ? (char *)p->binding.buf[IN] + at : NULL;
 	p->ragged.out.base = p->binding.buf[OUT] ? (char *)p->binding.buf[OUT] + at : NULL;
 	p->binding.block = len;

@@ -24,6 +24,8 @@ local_clipped_len(const struct launch *l, const struct op *op)
 		return span_len(l, op->src, op->j, op->n);
 	if (op->dst != TMP)
 		return span_len(l, op->dst, op->i, op->n);
+	if (op->kind == OP_REDUCE && op->src2 != TMP)
+		return span_len(l, op->src2, op->k, op->n);
 	return op->n * l->block;
 }
 
@@ -82,8 +84,6 @@ run_usual(struct launch *l, const struct op *op)
 	size_t with = op->kind == OP_REDUCE ? block_off(l, op->src2, op->k) : 0;
 	size_t left = op_len(l, op), n;
 
-	if (op->kind == OP_REDUCE && op->src == TMP && op->dst == TMP && op->src2 != TMP)
-		left = span_len(l, op->src2, op->k, op->n);
 	for (; left; left -= n) {
 		n = together(l, op->src, from, together(l, op->dst, to, left));
 		if (op->kind == OP_COPY) {
@@ -97,17 +97,6 @@ run_usual(struct launch *l, const struct op *op)
 		from = wrapped(from + n, l->size[op->src]);
 		to = wrapped(to + n, l->size[op->dst]);
 	}
-}
-
-void
-local_run(struct launch *l, const struct op *op)
-{
-	if (likely(!l->ragged)) {
-		run_usual(l, op);
-		return;
-	}
-	for (uint32_t t = 0; t < op->n; t++)
-		run_ragged_block(l, op, t);
 }
 
 /* Terms that are not at equal distances: two by two. */
@@ -127,8 +116,8 @@ fold_pairs(struct launch *l, const struct op *op, size_t len)
 	}
 }
 
-void
-local_fold(struct launch *l, const struct op *op)
+static void
+run_fold(struct launch *l, const struct op *op)
 {
 	const struct reducer *r = l->binding->reduce;
 	size_t len;
@@ -148,6 +137,18 @@ local_fold(struct launch *l, const struct op *op)
 		len = span_len(l, op->dst, op->i, 1);
 	}
 	r->fold(r, to, l->base[op->src] + op->j * l->block, l->block, (int)op->n, len / r->elem);
+}
+
+void
+local_run(struct launch *l, const struct op *op)
+{
+	if (op->kind == OP_FOLD)
+		run_fold(l, op);
+	else if (likely(!l->ragged))
+		run_usual(l, op);
+	else
+		for (uint32_t t = 0; t < op->n; t++)
+			run_ragged_block(l, op, t);
 }
 
 void

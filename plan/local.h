@@ -7,9 +7,8 @@
 
 #include "plan/launch.h"
 
-/* copy and reduce; fold; the own block before the program starts; avg's division at the end. */
+/* copy, reduce and fold; the own block before the program starts; avg's division at the end. */
 void local_run(struct launch *l, const struct op *op);
-void local_fold(struct launch *l, const struct op *op);
 void local_own_block(struct launch *l);
 void local_finish(struct launch *l);
 /* Of a call whose OUT or IN ends early. */

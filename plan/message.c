@@ -202,20 +202,6 @@ message_wants_ready(const struct launch *l, const struct chan *c)
 	return !out->own || layout_len(out, own_block(l, c)) > l->at_once;
 }
 
-/* From the first byte of the first block to the last of the last. */
-static size_t
-extent(const struct layout *y, uint32_t count)
-{
-	size_t end = 0;
-
-	if (y->kind == LAYOUT_STRIDED)
-		return (count - 1) * y->stride + y->len;
-	for (uint32_t i = 0; i < count; i++)
-		if (y->lens[i] && y->offs[i] + y->lens[i] > end)
-			end = y->offs[i] + y->lens[i];
-	return end;
-}
-
 int
 message_say_ready(struct launch *l, struct chan *c)
 {
@@ -223,16 +209,16 @@ message_say_ready(struct launch *l, struct chan *c)
 	size_t size[MBOX_BUFS] = { 0, l->size[OUT], l->size[TMP] }, limit = 0;
 	const struct layout *out = l->ragged ? &l->ragged->out : NULL;
 
-	if (out && out->own)
-		limit = size[OUT] = layout_len(out, own_block(l, c));
-	else if (out && layout_placeable(out))
-		size[OUT] = l->plan->count[OUT] ? extent(out, l->plan->count[OUT]) : 0;
-	if (out && !layout_placeable(out))
+	if (out && !layout_placeable(out)) {
 		size[OUT] = 0;
-	else if (out && out->own && limit)
+	} else if (out && out->own) {
+		/* Of the peer's block alone. */
+		limit = size[OUT] = layout_len(out, own_block(l, c));
 		layout_run(out, own_block(l, c), 0, limit, &base[OUT]);
-	else if (out)
+	} else if (out) {
 		base[OUT] = out->base;
+		size[OUT] = l->ragged->extent;
+	}
 	return chan_ready(c, base, size, limit, l->call, l->hash);
 }
 
@@ -250,18 +236,25 @@ message_ready_strange(struct launch *l, struct chan *c)
 	return true;
 }
 
+/* A line by message. */
+static int
+publish_am(struct launch *l, struct chan *c, struct wire w, const char *payload)
+{
+	int rc = chan_send(c, wire_pack(w), wire_seq(l->call, c->sent), payload, w.len);
+
+	c->sent++;
+	count_up(&c->rec->sent);
+	return rc;
+}
+
 int
 message_send_am(struct launch *l, struct chan *c, struct wire w, unsigned src, size_t off)
 {
 	char payload[MBOX_SCRATCH];
-	int rc;
 
 	if (w.len)
 		take(l, src, off, payload, w.len);
-	rc = chan_send(c, wire_pack(w), wire_seq(l->call, c->sent), payload, w.len);
-	c->sent++;
-	count_up(&c->rec->sent);
-	return rc;
+	return publish_am(l, c, w, payload);
 }
 
 /* Straight into the receiver's buffer, then the line that says so. */
@@ -304,9 +297,8 @@ should_place(const struct launch *l, struct chan *c, unsigned dst, size_t len)
 }
 
 static size_t
-piece_len(const struct launch *l, size_t left)
+piece_len(size_t left)
 {
-	(void)l;
 	return left < MBOX_SCRATCH ? left : MBOX_SCRATCH;
 }
 
@@ -315,7 +307,7 @@ int
 message_send_long(struct launch *l, struct chan *c, struct cursor *cur, size_t len)
 {
 	const struct op *op = cur->op;
-	size_t left = len - cur->moved, n = piece_len(l, left);
+	size_t left = len - cur->moved, n = piece_len(left);
 	int rc;
 
 	if (!cur->moved && should_place(l, c, op->dst, len)) {
@@ -351,21 +343,16 @@ fetch(const struct launch *l, unsigned buf, uint32_t block, size_t at, char *dst
 static int
 send_piece(struct launch *l, struct chan *c, struct wire w, unsigned src, uint32_t j, size_t at)
 {
-	uint64_t slot = c->sent % MBOX_SLOTS;
-	char payload[MBOX_SCRATCH], *to = payload;
-	int rc = 0;
+	char payload[MBOX_SCRATCH];
 
 	w.kind = w.len <= MBOX_LINE_DATA ? WIRE_INLINE : WIRE_SCRATCH;
-	if (c->out)
-		to = w.kind == WIRE_INLINE ? c->out->line[slot].data : c->out->scratch[slot];
-	fetch(l, src, j, at, to, w.len);
-	if (!c->out)
-		rc = chan_send(c, wire_pack(w), wire_seq(l->call, c->sent), payload, w.len);
-	else
-		message_publish(l, c, w);
-	c->sent++;
-	count_up(&c->rec->sent);
-	return rc;
+	if (!c->out) {
+		fetch(l, src, j, at, payload, w.len);
+		return publish_am(l, c, w, payload);
+	}
+	fetch(l, src, j, at, message_room(c, w), w.len);
+	message_publish(l, c, w);
+	return 0;
 }
 
 static int
@@ -401,7 +388,7 @@ message_send_ragged(struct launch *l, struct chan *c, struct cursor *cur)
 	const struct op *op = cur->op;
 	const uint32_t *count = l->plan->count;
 	struct wire w = { .dst = op->dst, .last = op->last, .tag = l->tag };
-	size_t len = next_len(l, cur), left = len - cur->moved, n = piece_len(l, left);
+	size_t len = next_len(l, cur), left = len - cur->moved, n = piece_len(left);
 	uint32_t j = 0;
 	bool placed;
 	int rc;

@@ -34,11 +34,31 @@ int message_check_length(struct launch *l, struct chan *c);
 /* Tells the peer how much was taken in, now or when it can be told. */
 void message_credit(struct launch *l, struct chan *c);
 
+#define MESSAGE_SPIN_ROUNDS 1000 /* looks at the awaited word between looks at everything else */
+
+/* The word of the next message, which changes when it comes. */
+static inline const uint64_t *
+message_word(const struct chan *c)
+{
+	return &c->in->line[c->seen % MBOX_SLOTS].seq;
+}
+
 /* A message that was not taken in yet is there, of whatever call. */
 static inline bool
 message_came(const struct chan *c)
 {
 	return wire_fresh(mbox_peek(c->in, c->seen), c->seen);
+}
+
+/* A while for it, if it is not there, without anything else. */
+static inline void
+message_spin(const struct launch *l, const struct chan *c)
+{
+	const uint64_t *word = message_word(c);
+	uint64_t seen = load_relaxed(word);
+
+	if (!wire_fresh(seen, c->seen))
+		oriel_spin(l->ctx, word, seen, MESSAGE_SPIN_ROUNDS);
 }
 
 /* A communicator in its last call leaves debts: the peer's mailbox may be gone when it would be
@@ -106,6 +126,17 @@ message_publish(struct launch *l, struct chan *c, struct wire w)
 	mbox_publish(c->out, c->sent, wire_pack(w), wire_seq(l->call, c->sent));
 	ctx_delay(l->ctx);
 	wake_after_store(c->wake);
+	c->sent++;
+	count_up(&c->rec->sent);
+}
+
+/* Where the payload of the next line goes, in the peer's mailbox. */
+static inline char *
+message_room(struct chan *c, struct wire w)
+{
+	uint64_t slot = c->sent % MBOX_SLOTS;
+
+	return w.kind == WIRE_INLINE ? c->out->line[slot].data : c->out->scratch[slot];
 }
 
 /* The payload is w.len bytes from off of buffer src. There is credit, and the channel is connected.
@@ -113,17 +144,11 @@ message_publish(struct launch *l, struct chan *c, struct wire w)
 static inline int
 message_send(struct launch *l, struct chan *c, struct wire w, unsigned src, size_t off)
 {
-	struct mbox *out = c->out;
-	uint64_t slot = c->sent % MBOX_SLOTS;
-
-	if (unlikely(!out))
+	if (unlikely(!c->out))
 		return message_send_am(l, c, w, src, off);
 	if (w.len)
-		take(l, src, off, w.kind == WIRE_INLINE ? out->line[slot].data : out->scratch[slot],
-		     w.len);
+		take(l, src, off, message_room(c, w), w.len);
 	message_publish(l, c, w);
-	c->sent++;
-	count_up(&c->rec->sent);
 	return 0;
 }
 

@@ -157,6 +157,7 @@ struct binding {
 
 struct ragged {
 	struct layout in, out;
+	size_t extent; /* of out: bytes from its base to the end of the last block */
 };
 
 /* The parts that a vector is cut into. */

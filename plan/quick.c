@@ -7,8 +7,7 @@
 #include "plan/record.h"
 #include "plan/short.h"
 
-#define SPIN_ROUNDS 1000 /* looks at the awaited word before the long way takes over */
-#define SPIN_TIMES 8
+#define SPIN_TIMES 8 /* spins before the long way takes over */
 
 /* It was begun here before with the same buffers, and nothing else is under way. */
 static inline bool
@@ -74,13 +73,9 @@ static const struct step *
 wait_shortly(struct launch *l, const struct step *st)
 {
 	for (unsigned i = 0; i < SPIN_TIMES && st < l->steps_end && st->kind == OP_WAIT; i++) {
-		const struct chan *c = st->c;
-		const uint64_t *word = &c->in->line[c->seen % MBOX_SLOTS].seq;
-		uint64_t seen = load_relaxed(word);
-
-		if (!c->out || wire_fresh(seen, c->seen))
+		if (!st->c->out || message_came(st->c))
 			break;
-		oriel_spin(l->ctx, word, seen, SPIN_ROUNDS);
+		message_spin(l, st->c);
 		st = short_steps(l, st, l->steps_end);
 	}
 	return st;

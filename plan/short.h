@@ -57,10 +57,8 @@ short_here(struct launch *l, const struct step *st)
 
 	if (st->kind == OP_CALL || l->n_queues > 1)
 		return false;
-	if (st->kind == OP_COPY || st->kind == OP_REDUCE)
+	if (st->kind != OP_FLUSH)
 		local_run(l, op);
-	else if (st->kind == OP_FOLD)
-		local_fold(l, op);
 	return true;
 }
 
