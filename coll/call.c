@@ -12,7 +12,6 @@ struct coll_req {
 	struct coll_call call;
 	struct job job;
 	bool persistent;
-	bool running; /* the user may still wait for it */
 };
 
 /* ---- Which plan ---- */
@@ -197,7 +196,7 @@ req_ready(const oriel_req *req)
 {
 	const struct coll_req *r = of(req);
 
-	return !r->running || job_done(&r->job);
+	return req->settled || job_done(&r->job);
 }
 
 static int
@@ -234,9 +233,9 @@ static int
 req_done(oriel_req **req)
 {
 	struct coll_req *r = of(*req);
-	int rc = unlikely(r->running && r->job.status) ? job_result(&r->job) : 0;
+	int rc = r->req.settled ? 0 : job_result(&r->job);
 
-	r->running = false;
+	r->req.settled = true;
 	if (!r->persistent)
 		free_req(req);
 	return rc;
@@ -254,7 +253,6 @@ begin(struct coll_req *r)
 		stage(&r->call);
 	state = job_quick(&r->job);
 	r->req.settled = state == JOB_COMPLETE;
-	r->running = state != JOB_COMPLETE;
 	if (unlikely(state == JOB_NOT_BEGUN))
 		job_start(&r->job);
 	comm_call_end(r->call.comm);
@@ -267,7 +265,7 @@ req_start(oriel_req *req)
 	struct coll_req *r = of(req);
 	int rc;
 
-	if (unlikely(r->running && !job_done(&r->job)))
+	if (unlikely(!req->settled && !job_done(&r->job)))
 		return req_running(req);
 	/* The context was looked at by the caller. */
 	rc = likely(r->call.comm->magic == COMM_MAGIC) ? 0 : comm_enter(r->call.comm);
@@ -341,7 +339,7 @@ coll_req_go(struct coll_req *r, int rc, bool persistent, oriel_req **req)
 	if (rc)
 		goto forget;
 	req_init(&r->req, comm->ctx, persistent ? &again_ops : &once_ops);
-	r->persistent = persistent;
+	r->persistent = r->req.settled = persistent;
 	*req = &r->req;
 	if (persistent)
 		return 0;

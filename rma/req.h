@@ -45,7 +45,7 @@ struct oriel_req {
 	uint64_t magic;
 	oriel_ctx *ctx;
 	const struct req_ops *ops;
-	bool settled; /* persistent, complete, without an error: a wait has nothing to do */
+	bool settled; /* persistent, and no start's result is due: a wait has nothing to do */
 	/* Of windows' transfers: */
 	struct peer *peer;
 	uint32_t pending; /* parts that are not complete; the user's handle is not counted */
