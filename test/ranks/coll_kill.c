@@ -15,6 +15,7 @@
  * With --inner it is one of those jobs: --call NAME, --dead RANK, --way WAY, ...
  */
 #include "test/ranks/calls.h"
+#include "test/ranks/jobs.h"
 
 #define SILENT_MS 1000 /* ORIEL_PEER_TIMEOUT of jobs with a stopped rank, or ORIEL_CALL_TIMEOUT */
 #define TOLD_MS 1000   /* how much later survivors know */
@@ -22,15 +23,6 @@
 /* How the survivors call, and how they wait. */
 enum way { BLOCK, WAIT, WAITALL, TEST, AGAIN, WAYS };
 static const char *const way_name[WAYS] = { "blocking", "wait", "waitall", "test", "persistent" };
-
-static const char *
-text_arg(const char *name, const char *def)
-{
-	for (int i = 1; i + 1 < ranks_job.argc; i++)
-		if (!strcmp(ranks_job.argv[i], name))
-			return ranks_job.argv[i + 1];
-	return def;
-}
 
 /* ---- A survivor ---- */
 
@@ -234,9 +226,9 @@ survive(struct ranks *r)
 	oriel_comm *sync;
 	int rc;
 
-	s.kind = call_number(text_arg("--call", "barrier"));
+	s.kind = call_number(ranks_text("--call", "barrier"));
 	s.way = (enum way)ranks_number("--way", 0);
-	if (!OK(oriel_comm_strided(r->world, 0, 1, r->size, &s.comm)) ||
+	if (!jobs_meet(r) || !OK(oriel_comm_strided(r->world, 0, 1, r->size, &s.comm)) ||
 	    !OK(oriel_comm_strided(r->world, 0, 1, r->size, &sync)) || !OK(make_rest(&s)) ||
 	    !make_call(&s, &s.c) || !make_call(&s, &s.next))
 		return 1;
@@ -386,12 +378,11 @@ listen(const char *command, int survivors, struct said *said,
 static size_t
 job(char *command, size_t cap, int ranks, const char *knobs)
 {
-	const char *build = getenv("BUILD");
 
 	return (size_t)snprintf(command, cap,
 	                        "exec %s/tools/orielrun --kill-on-failure=no -n %d env %s %s "
 	                        "--inner --limit 60",
-	                        build ? build : "build", ranks, knobs, ranks_job.argv[0]);
+	                        jobs_build(), ranks, knobs, ranks_job.argv[0]);
 }
 
 /* "allgather/ring" */
@@ -496,8 +487,8 @@ draw(struct plan *p, struct death *d, const struct row *row, int dead)
 	d->warm = 1 + (unsigned)below(p, 5);
 	d->len = lens[below(p, sizeof(lens) / sizeof(lens[0]))];
 	d->pool = below(p, 2);
-	/* The barrier before it counts too. */
-	d->call = d->warm + 1 + !strcmp(row->call, "barrier");
+	/* The barriers before it count too: where all meet, and where all are ready. */
+	d->call = d->warm + 1 + (strcmp(row->call, "barrier") ? 0 : 2);
 	if (row->chunks && below(p, 3) == 0) {
 		d->chunk = d->len / 4 > 8 ? d->len / 4 : 8;
 		/* A warm-up's chunks are calls too; it dies in one of the first. */
@@ -559,25 +550,6 @@ some_deaths(struct plan *p, uint64_t jobs)
 	}
 }
 
-static void
-leave_launcher(void)
-{
-	extern char **environ;
-
-	/* The inner launcher is nobody's rank. */
-	for (char **e = environ; *e;) {
-		char name[128];
-
-		if (strncmp(*e, "PMIX_", 5)) {
-			e++;
-			continue;
-		}
-		snprintf(name, sizeof(name), "%.*s", (int)strcspn(*e, "="), *e);
-		unsetenv(name);
-		e = environ;
-	}
-}
-
 static int
 start_jobs(struct ranks *r)
 {
@@ -589,7 +561,7 @@ start_jobs(struct ranks *r)
 
 	p = (struct plan){ .r = r, .rng = r->seed, .ranks = (int)ranks_number("--ranks", 4) };
 	p.how = ranks_flag("--stop") ? "--stop" : ranks_flag("--timeout") ? "--timeout" : "";
-	p.only = text_arg("--only", "");
+	p.only = ranks_text("--only", "");
 	n = job(command, sizeof(command), p.ranks, "");
 	snprintf(command + n, sizeof(command) - n, " --list");
 	listen(command, p.ranks, &said, add_row, &p);
@@ -612,7 +584,7 @@ run(struct ranks *r)
 		return survive(r);
 	if (r->size != 1 || r->threads)
 		return ranks_skip("it wants one process, which starts others");
-	leave_launcher();
+	jobs_leave_launcher();
 	return start_jobs(r);
 }
 

@@ -26,15 +26,6 @@ static struct {
 	unsigned timeout_ms;
 } o;
 
-static const char *
-text_arg(const char *name, const char *def)
-{
-	for (int i = 1; i + 1 < ranks_job.argc; i++)
-		if (!strcmp(ranks_job.argv[i], name))
-			return ranks_job.argv[i + 1];
-	return def;
-}
-
 /*
  * ---- A bootstrap of files ----
  */
@@ -376,9 +367,9 @@ main(int argc, char **argv)
 {
 	ranks_job.argc = argc;
 	ranks_job.argv = argv;
-	o.dir = text_arg("--dir", NULL);
-	o.how = text_arg("--how", "none");
-	o.op = text_arg("--op", "wait_from");
+	o.dir = ranks_text("--dir", NULL);
+	o.how = ranks_text("--how", "none");
+	o.op = ranks_text("--op", "wait_from");
 	o.rank = (int)ranks_number("--rank", 0);
 	o.size = (int)ranks_number("--size", 1);
 	o.timeout_ms = (unsigned)ranks_number("--timeout", 2000);

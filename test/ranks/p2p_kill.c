@@ -6,27 +6,14 @@
  * Started as one rank it starts jobs of its own, one a seed, under an orielrun
  * that lets survivors go on, and counts what they say.
  */
-#include "test/ranks/ranks.h"
+#include "test/ranks/jobs.h"
 
 #include <ctype.h>
-#include <pthread.h>
 
 #define JOB_SIZE 3
 #define BIG (4u << 20)
 /* Ten times the time in which silence is noticed. */
 #define IN_TIME_NS (UINT64_C(20) * 1000000000)
-
-struct victim {
-	uint64_t delay;
-};
-
-static void *
-die(void *arg)
-{
-	ranks_delay(((struct victim *)arg)->delay);
-	kill(getpid(), SIGKILL);
-	return NULL;
-}
 
 /* A detail that says "rank N", N not the beginning of a longer number. */
 static bool
@@ -87,18 +74,18 @@ survive(struct ranks *r)
 {
 	int dead = (int)(r->seed % (uint64_t)r->size), rc;
 	uint64_t same = r->seed * 77, rounds = 0, start;
-	struct victim v = { 200000 + ranks_next(&same) % 20000000 };
+	uint64_t delay = 200000 + ranks_next(&same) % 20000000;
 	char *out = malloc(BIG), *in = malloc(BIG);
 	bool waits = ranks_flag("--wait");
-	pthread_t thread;
+	pthread_t thread = 0;
 
-	if (!NEED(out && in, "no memory"))
+	if (!NEED(out && in, "no memory") || !jobs_meet(r))
 		return 1;
 	memset(out, r->rank, BIG);
 	/* The dead rank may be through the barrier, and dead, before the others are. */
 	rc = oriel_barrier(r->world);
 	if (r->rank == dead)
-		NEED(!pthread_create(&thread, NULL, die, &v), "no thread");
+		thread = jobs_die_soon(delay);
 	start = ranks_now_ns();
 	if (r->rank == dead && waits)
 		pthread_join(thread, NULL);
@@ -128,7 +115,6 @@ survive(struct ranks *r)
 static bool
 one_job(uint64_t seed, const char *how)
 {
-	const char *build = getenv("BUILD");
 	char command[512], line[1024], all[8192] = "";
 	int survived = 0;
 	FILE *f;
@@ -136,8 +122,7 @@ one_job(uint64_t seed, const char *how)
 	snprintf(command, sizeof(command),
 	         "exec %s/tools/orielrun --kill-on-failure=no -n %d %s --inner %s --limit 100 "
 	         "--seed %llu 2>&1",
-	         build ? build : "build", JOB_SIZE, ranks_job.argv[0], how,
-	         (unsigned long long)seed);
+	         jobs_build(), JOB_SIZE, ranks_job.argv[0], how, (unsigned long long)seed);
 	f = popen(command, "r");
 	if (!CHECK(f != NULL, "cannot start %s", command))
 		return false;
@@ -157,24 +142,12 @@ static int
 run(struct ranks *r)
 {
 	uint64_t rounds = r->rounds ? r->rounds : 9;
-	extern char **environ;
 
 	if (ranks_flag("--inner"))
 		return survive(r);
 	if (r->size != 1 || r->threads)
 		return ranks_skip("it wants one process, which starts others");
-	/* The inner launcher is nobody's rank. */
-	for (char **e = environ; *e;) {
-		char name[128];
-
-		if (strncmp(*e, "PMIX_", 5)) {
-			e++;
-			continue;
-		}
-		snprintf(name, sizeof(name), "%.*s", (int)strcspn(*e, "="), *e);
-		unsetenv(name);
-		e = environ;
-	}
+	jobs_leave_launcher();
 	for (uint64_t i = 0; i < rounds; i++)
 		if (!one_job(r->seed + i, "") || !one_job(r->seed + i, " --wait"))
 			return 1;

@@ -265,6 +265,16 @@ ranks_number(const char *name, uint64_t def)
 	return def;
 }
 
+/* "--name TEXT" on the command line, else def. */
+static inline const char *
+ranks_text(const char *name, const char *def)
+{
+	for (int i = 1; i + 1 < ranks_job.argc; i++)
+		if (!strcmp(ranks_job.argv[i], name))
+			return ranks_job.argv[i + 1];
+	return def;
+}
+
 /* "--name" stands on the command line. */
 static inline bool
 ranks_flag(const char *name)

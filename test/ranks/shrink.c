@@ -9,9 +9,7 @@
  * of shrinks, or are stopped until the others have gone on, and counts what their
  * ranks say; --strangers: they die before all have talked to all.
  */
-#include "test/ranks/ranks.h"
-
-#include <pthread.h>
+#include "test/ranks/jobs.h"
 
 #define TIMEOUT_NS UINT64_C(1000000000) /* ORIEL_PEER_TIMEOUT */
 #define MOST 16
@@ -152,47 +150,6 @@ check_all(struct ranks *r, oriel_comm *comm, const int *world, int n)
  * ---- Ranks that die ----
  */
 
-struct death {
-	uint64_t delay;
-};
-
-static void *
-die(void *arg)
-{
-	ranks_delay(((struct death *)arg)->delay);
-	kill(getpid(), SIGKILL);
-	return NULL;
-}
-
-static void
-die_soon(const struct job *j, int me)
-{
-	static struct death d;
-	pthread_t thread;
-
-	d.delay = j->delay[me];
-	NEED(!pthread_create(&thread, NULL, die, &d), "no thread");
-}
-
-/*
- * Everybody has talked to everybody, and all connections stand: UCX 1.13 ends a
- * process whose peer dies while they are made (openucx/ucx pull request 8175).
- */
-static bool
-meet(struct ranks *r)
-{
-	oriel_win *win;
-	void *base;
-
-	if (!OK(oriel_win_alloc(r->world, 64, 1, &base, &win)))
-		return false;
-	for (int t = 0; t < r->size; t++)
-		if (!OK(oriel_signal(win, t, 0, ORIEL_SIGNAL_ADD, 1)) || !OK(oriel_flush(win, t)))
-			return false;
-	return OK(oriel_signal_wait(win, 0, ORIEL_EQ, (uint64_t)r->size, RANKS_WAIT_NS, NULL)) &&
-	       OK(oriel_barrier(r->world)) && OK(oriel_win_free(win));
-}
-
 static int
 work_until_error(oriel_comm *comm)
 {
@@ -219,7 +176,7 @@ outlive(struct ranks *r, const struct job *j)
 	for (int i = 0; i < j->size; i++)
 		if (!j->victim[i] && (parity < 0 || i % 2 == parity))
 			world[n++] = i;
-	if (!ranks_flag("--strangers") && !meet(r))
+	if (!ranks_flag("--strangers") && !jobs_meet(r))
 		return 1;
 	if (j->halves && !OK(oriel_comm_split(r->world, parity, 0, &comm)))
 		return 1;
@@ -227,7 +184,7 @@ outlive(struct ranks *r, const struct job *j)
 	 * before the others are through. */
 	oriel_barrier(r->world);
 	if (j->victim[r->rank] && !j->in_shrink[r->rank])
-		die_soon(j, r->rank);
+		jobs_die_soon(j->delay[r->rank]);
 	while (oriel_comm_size(comm) > left) {
 		int rc = work_until_error(comm);
 
@@ -235,7 +192,7 @@ outlive(struct ranks *r, const struct job *j)
 		          oriel_detail()))
 			return 1;
 		if (j->victim[r->rank] && j->in_shrink[r->rank])
-			die_soon(j, r->rank);
+			jobs_die_soon(j->delay[r->rank]);
 		if (!OK(oriel_comm_shrink(comm, &next)))
 			return 1;
 		shrinks++;
@@ -276,7 +233,7 @@ outwait(struct ranks *r, const struct job *j)
 	uint64_t start;
 
 	pids[r->rank] = getpid();
-	if (!meet(r) || !OK(oriel_allgather(r->world, NULL, pids, sizeof(int))) ||
+	if (!jobs_meet(r) || !OK(oriel_allgather(r->world, NULL, pids, sizeof(int))) ||
 	    !OK(oriel_barrier(r->world)))
 		return 1;
 	for (int i = 0; i < j->size; i++)
@@ -435,7 +392,6 @@ said(const char *line, const char *what)
 static bool
 one_job(uint64_t seed)
 {
-	const char *build = getenv("BUILD");
 	struct job j = job_of(seed);
 	char command[512], line[1024], all[8192] = "";
 	int survived = 0, expelled = 0, reports = 0, expected = survivors(&j, -1);
@@ -444,7 +400,7 @@ one_job(uint64_t seed)
 	snprintf(command, sizeof(command),
 	         "exec %s/tools/orielrun --kill-on-failure=no -n %d env ORIEL_DELAY=%s %s --inner "
 	         "--limit 60 --seed %llu %s 2>&1",
-	         build ? build : "build", j.size, seed / 4 % 2 ? "300us" : "0", ranks_job.argv[0],
+	         jobs_build(), j.size, seed / 4 % 2 ? "300us" : "0", ranks_job.argv[0],
 	         (unsigned long long)seed, ranks_flag("--strangers") ? "--strangers" : "");
 	f = popen(command, "r");
 	if (!CHECK(f != NULL, "cannot start %s", command))
@@ -468,20 +424,8 @@ static int
 jobs(struct ranks *r)
 {
 	uint64_t rounds = r->rounds ? r->rounds : 16;
-	extern char **environ;
 
-	/* The inner launcher is nobody's rank. */
-	for (char **e = environ; *e;) {
-		char name[128];
-
-		if (strncmp(*e, "PMIX_", 5)) {
-			e++;
-			continue;
-		}
-		snprintf(name, sizeof(name), "%.*s", (int)strcspn(*e, "="), *e);
-		unsetenv(name);
-		e = environ;
-	}
+	jobs_leave_launcher();
 	for (uint64_t i = 0; i < rounds; i++)
 		if (!one_job(r->seed + i))
 			return 1;

@@ -4,7 +4,7 @@
  *
  * Starts jobs of its own.
  */
-#include "test/ranks/ranks.h"
+#include "test/ranks/jobs.h"
 
 #define LONGEST 4096
 #ifdef HAVE_UCX
@@ -26,30 +26,10 @@ keep(void *arg, const char *text)
 		snprintf(a->because, sizeof(a->because), "%s", text + 9);
 }
 
-/* The inner launcher is nobody's rank. */
-static void
-forget_launcher(void)
-{
-	extern char **environ;
-
-	for (char **e = environ; *e;) {
-		char name[128];
-
-		if (strncmp(*e, "PMIX_", 5)) {
-			e++;
-			continue;
-		}
-		snprintf(name, sizeof(name), "%.*s", (int)strcspn(*e, "="), *e);
-		unsetenv(name);
-		e = environ;
-	}
-}
-
 /* Its exit status; what it printed is in said. */
 static int
 tune(const char *file, int ranks, int split, const char *more, char said[LONGEST])
 {
-	const char *build = getenv("BUILD");
 	char command[1024];
 	size_t n;
 	FILE *f;
@@ -57,7 +37,7 @@ tune(const char *file, int ranks, int split, const char *more, char said[LONGEST
 	snprintf(command, sizeof(command),
 	         "exec env ORIEL_NODE_SPLIT=%d %s/tools/orielrun -n %d %s/tools/oriel_perf --tune "
 	         "%s --short --iters 4 --max 16K %s 2>&1",
-	         split, build ? build : "build", ranks, build ? build : "build", file, more);
+	         split, jobs_build(), ranks, jobs_build(), file, more);
 	f = popen(command, "r");
 	if (!CHECK(f != NULL, "cannot start %s", command))
 		return -1;
@@ -133,7 +113,7 @@ run(struct ranks *r)
 	snprintf(only, sizeof(only), "--test %s", several_names);
 	if (r->size != 1 || r->threads)
 		return ranks_skip("it wants one process, which starts others");
-	forget_launcher();
+	jobs_leave_launcher();
 	if (!NEED(mkdtemp(folder) != NULL, "no folder"))
 		return 1;
 	snprintf(file, sizeof(file), "%s/rules", folder);

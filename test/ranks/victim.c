@@ -24,15 +24,6 @@ struct survivor {
 	pid_t victim;
 };
 
-static const char *
-text_arg(const char *name, const char *def)
-{
-	for (int i = 1; i + 1 < ranks_job.argc; i++)
-		if (!strcmp(ranks_job.argv[i], name))
-			return ranks_job.argv[i + 1];
-	return def;
-}
-
 static int
 op_wait(struct survivor *s)
 {
@@ -324,7 +315,7 @@ prepare(struct survivor *s)
 static int
 run(struct ranks *r)
 {
-	const char *how = text_arg("--how", ""), *op = text_arg("--op", "barrier");
+	const char *how = ranks_text("--how", ""), *op = ranks_text("--op", "barrier");
 	struct survivor s = { .r = r };
 
 	if (r->size < 2 || r->size > 64 || r->threads)

@@ -1,0 +1,80 @@
+/*
+ * jobs.h - what rank tests share that start jobs of their own, in which ranks
+ * die: the launcher's traces in the environment, where the programs are, first
+ * contact, death.
+ */
+#ifndef TEST_RANKS_JOBS_H
+#define TEST_RANKS_JOBS_H
+
+#include "test/ranks/ranks.h"
+
+#include <pthread.h>
+
+/* The folder of the programs. */
+static inline const char *
+jobs_build(void)
+{
+	const char *build = getenv("BUILD");
+
+	return build ? build : "build";
+}
+
+/* The inner launcher is nobody's rank. */
+static inline void
+jobs_leave_launcher(void)
+{
+	extern char **environ;
+
+	for (char **e = environ; *e;) {
+		char name[128];
+
+		if (strncmp(*e, "PMIX_", 5)) {
+			e++;
+			continue;
+		}
+		snprintf(name, sizeof(name), "%.*s", (int)strcspn(*e, "="), *e);
+		unsetenv(name);
+		e = environ;
+	}
+}
+
+/*
+ * Everybody has talked to everybody, and all connections stand: UCX 1.13 ends a
+ * process whose peer dies while they are made (openucx/ucx pull request 8175).
+ */
+static inline bool
+jobs_meet(struct ranks *r)
+{
+	oriel_win *win;
+	void *base;
+
+	if (!OK(oriel_win_alloc(r->world, 64, 1, &base, &win)))
+		return false;
+	for (int t = 0; t < r->size; t++)
+		if (!OK(oriel_signal(win, t, 0, ORIEL_SIGNAL_ADD, 1)) || !OK(oriel_flush(win, t)))
+			return false;
+	return OK(oriel_signal_wait(win, 0, ORIEL_EQ, (uint64_t)r->size, RANKS_WAIT_NS, NULL)) &&
+	       OK(oriel_barrier(r->world)) && OK(oriel_win_free(win));
+}
+
+static inline void *
+jobs_die(void *arg)
+{
+	ranks_delay(*(const uint64_t *)arg);
+	kill(getpid(), SIGKILL);
+	return NULL;
+}
+
+/* This process ends after about so many cycles, wherever it is then; the thread, not before. */
+static inline pthread_t
+jobs_die_soon(uint64_t cycles)
+{
+	static uint64_t delay;
+	pthread_t thread;
+
+	delay = cycles;
+	NEED(!pthread_create(&thread, NULL, jobs_die, &delay), "no thread");
+	return thread;
+}
+
+#endif
