@@ -6,7 +6,11 @@
  *
  * FILE is empty, and new for each run: the ranks map it. Each size is measured
  * in malloc'd buffers and in the side's own memory, for about MILLISECONDS each:
- * COLL_BATCHES batches of equally many calls, whose median and least are printed.
+ * COLL_BATCHES batches of equally many calls are timed, and printed one by one as
+ * NS@LINE: the mean time of a call, and how long a cache line took from one of the
+ * first two ranks to the other before or after the batch, whichever was longer. A
+ * host moves the CPUs of a virtual machine nearer to each other and farther apart,
+ * and all that ranks tell each other takes several times as long then.
  *
  * Calls that all ranks leave together by their nature are timed back to back;
  * the others (rooted ones, scan and exscan) one by one, from the moment when the
@@ -27,6 +31,8 @@
 #define COLL_BATCHES 5
 #define COLL_STRETCHES 2048 /* timed one by one in a batch, at most */
 #define COLL_RANKS 16
+#define COLL_PINGS 64 /* round trips of a cache line, of COLL_PROBES the best counts */
+#define COLL_PROBES 5
 #define COLL_SKIPPED 77 /* exit status: this side does not have the operation */
 
 /*
@@ -49,6 +55,9 @@ struct coll_shared {
 	_Alignas(COLL_LINE) uint64_t arrived;
 	_Alignas(COLL_LINE) uint64_t round;
 	_Alignas(COLL_LINE) int failed;
+	struct coll_ping {
+		_Alignas(COLL_LINE) uint64_t count;
+	} ping[2];
 	struct coll_times {
 		_Alignas(COLL_LINE) uint64_t enter[COLL_STRETCHES];
 		uint64_t leave[COLL_STRETCHES];
@@ -61,8 +70,22 @@ struct coll {
 	const char *file;
 	size_t budget_ns, n_sizes;
 	char **sizes;
+	uint64_t pings;
 	struct coll_data d;
 };
+
+/* 0, or 1 when another rank has given up. */
+static inline int
+coll_await(struct coll *c, const uint64_t *word, uint64_t count)
+{
+	for (size_t spins = 0; __atomic_load_n(word, __ATOMIC_ACQUIRE) < count; spins++) {
+		if (__atomic_load_n(&c->shared->failed, __ATOMIC_RELAXED))
+			return 1;
+		if (spins > 500) /* ranks may outnumber CPUs */
+			sched_yield();
+	}
+	return 0;
+}
 
 /* Not a library's barrier: the same for all sides. 0, or 1 when another rank has given up. */
 static inline int
@@ -74,13 +97,37 @@ coll_meet(struct coll *c)
 
 	if (__atomic_add_fetch(&s->arrived, 1, __ATOMIC_ACQ_REL) == all)
 		__atomic_store_n(&s->round, round, __ATOMIC_RELEASE);
-	for (size_t spins = 0; __atomic_load_n(&s->round, __ATOMIC_ACQUIRE) < round; spins++) {
-		if (__atomic_load_n(&s->failed, __ATOMIC_RELAXED))
-			return 1;
-		if (spins > 500) /* ranks may outnumber CPUs */
-			sched_yield();
+	return coll_await(c, &s->round, round);
+}
+
+/* How long a cache line takes from one of the first two ranks to the other; the same on both. */
+static inline int
+coll_line(struct coll *c, double *line_ns)
+{
+	struct coll_shared *s = c->shared;
+	double least = 1e9;
+
+	if (coll_meet(c))
+		return 1;
+	for (int probe = 0; probe < COLL_PROBES && c->d.me < 2; probe++) {
+		uint64_t start = bench_now_ns();
+		double ns;
+
+		for (int i = 0; i < COLL_PINGS; i++) {
+			uint64_t n = ++c->pings;
+
+			if (c->d.me == 0)
+				__atomic_store_n(&s->ping[0].count, n, __ATOMIC_RELEASE);
+			if (coll_await(c, &s->ping[1 - c->d.me].count, n))
+				return 1;
+			if (c->d.me == 1)
+				__atomic_store_n(&s->ping[1].count, n, __ATOMIC_RELEASE);
+		}
+		ns = (double)(bench_now_ns() - start) / (2 * COLL_PINGS);
+		least = ns < least ? ns : least;
 	}
-	return 0;
+	*line_ns = least;
+	return coll_meet(c);
 }
 
 /* A ping-pong between the ranks of a pair; who receives reads before it answers. */
@@ -187,16 +234,16 @@ coll_calibrate(struct coll *c, size_t *calls)
 static inline int
 coll_measure(struct coll *c, const char *memory)
 {
-	double ns[COLL_BATCHES];
+	double ns[COLL_BATCHES], line_ns[COLL_BATCHES + 1];
 	uint64_t of_call_0 = coll_result_sum(&c->d);
 	size_t calls;
 
 	coll_fill_in(&c->d);
 	c->d.call = c->d.sum = 0;
-	if (coll_calibrate(c, &calls))
+	if (coll_calibrate(c, &calls) || coll_line(c, &line_ns[0]))
 		return 1;
 	for (int b = 0; b < COLL_BATCHES; b++)
-		if (coll_batch(c, calls, &ns[b]))
+		if (coll_batch(c, calls, &ns[b]) || coll_line(c, &line_ns[b + 1]))
 			return 1;
 	if (coll_reads(&c->d) && c->d.sum != coll_want(&c->d, of_call_0)) {
 		fprintf(stderr, "%s: rank %d: %s of %zu bytes (%s): wrong results\n",
@@ -204,10 +251,11 @@ coll_measure(struct coll *c, const char *memory)
 		return 1;
 	}
 	if (c->d.me == 0) {
-		double median = bench_median(ns, COLL_BATCHES); /* sorts them */
-
-		printf("coll %s %s %zu %.6g ns, least %.6g\n", coll_kinds[c->d.op].name, memory,
-		       c->d.len, median, ns[0]);
+		printf("coll %s %s %zu", coll_kinds[c->d.op].name, memory, c->d.len);
+		for (int b = 0; b < COLL_BATCHES; b++)
+			printf(" %.6g@%.3g", ns[b],
+			       line_ns[b] > line_ns[b + 1] ? line_ns[b] : line_ns[b + 1]);
+		printf("\n");
 		fflush(stdout);
 	}
 	return 0;
