@@ -1,5 +1,6 @@
 #include "coll/call.h"
 
+#include "base/copy.h"
 #include "coll/table.h"
 #include "rma/req.h"
 
@@ -91,7 +92,7 @@ static void
 stage(const struct coll_call *c)
 {
 	if (c->stage)
-		memcpy(c->stage, c->b.buf[OUT], c->stage_len);
+		copy_bytes(c->stage, c->b.buf[OUT], c->stage_len);
 }
 
 /* What the description holds. */

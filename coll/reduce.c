@@ -1,5 +1,6 @@
 #include "coll/reduce.h"
 
+#include "base/copy.h"
 #include "coll/reduce_impl.h"
 #include "rma/ctx.h"
 
@@ -140,7 +141,7 @@ static void
 copy_term(const struct reducer *r, void *dst, const void *src, size_t n)
 {
 	if (dst != src && n)
-		memcpy(dst, src, n * r->elem);
+		copy_bytes(dst, src, n * r->elem);
 }
 
 /* Strip by strip, so that dst is in the cache when the next term comes. */

@@ -1,5 +1,7 @@
 #include "p2p/p2p.h"
 
+#include "base/copy.h"
+
 #include <stdlib.h>
 
 /* ---- A message and its receive have met ---- */
@@ -269,7 +271,7 @@ recv_on_piece(struct link *k, uint32_t number, const char *data, size_t len)
 
 	if (!r || len > r->size - r->moved)
 		return false;
-	memcpy(r->buf + r->moved, data, len);
+	copy_bytes(r->buf + r->moved, data, len);
 	r->moved += len;
 	if (r->moved == r->size)
 		p2p_end(r, 0);

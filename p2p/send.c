@@ -101,7 +101,7 @@ send_on_clear(struct link *k, const char *data, size_t len)
  * nobody writes those of this channel but its sender, from what it was told.
  */
 static bool
-can_place(struct link *k, const struct p2p_req *r)
+should_place(struct link *k, const struct p2p_req *r)
 {
 	struct chan *c = k->chan;
 
@@ -111,7 +111,7 @@ can_place(struct link *k, const struct p2p_req *r)
 		c->box->key_len[0] = (uint32_t)r->clear.key_len;
 		memcpy(c->box->rkey[0], r->key, r->clear.key_len);
 	}
-	return chan_can_place(c, 0);
+	return chan_should_place(c, 0, r->size);
 }
 
 static bool
@@ -140,7 +140,7 @@ send_bytes(struct link *k, struct p2p_req *r, size_t *copies)
 	size_t n = r->size - r->moved;
 	int rc;
 
-	if (!can_place(k, r))
+	if (!should_place(k, r))
 		return send_piece(k, r);
 	if (k->chan->out) {
 		n = n < *copies ? n : *copies;

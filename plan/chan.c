@@ -1,5 +1,6 @@
 #include "plan/chan.h"
 
+#include "base/copy.h"
 #include "plan/box.h"
 
 #include <errno.h>
@@ -8,6 +9,7 @@
 #include <sys/uio.h>
 
 #define PLACE_CHUNK (1u << 20) /* between looks at the failure word */
+#define FAR_EAGER_MAX ((size_t)16 << 10)
 
 /* The recorder's counters of a peer: one entry for all channels to it. */
 static struct recorder_peer *
@@ -180,6 +182,20 @@ chan_can_place(struct chan *c, unsigned dst)
 	       (c->in->ready.buf[dst].key != MBOX_NO_KEY && peer_cma(c->peer));
 }
 
+size_t
+chan_eager_max(const struct chan *c)
+{
+	size_t max = (size_t)c->comm->ctx->knobs.v.eager_max;
+
+	return (c->out && !c->comm->ctx->crowded) || max < FAR_EAGER_MAX ? max : FAR_EAGER_MAX;
+}
+
+bool
+chan_should_place(struct chan *c, unsigned dst, size_t len)
+{
+	return chan_is_mapped(c, dst) || (len > chan_eager_max(c) && chan_can_place(c, dst));
+}
+
 /* Into ordinary memory of another process of the node. */
 static int
 write_process(struct chan *c, uint64_t addr, const char *src, size_t len)
@@ -220,7 +236,7 @@ write_mapped(struct chan *c, char *dst, const char *src, size_t len)
 
 		if (comm_failed(c->comm))
 			return comm_fail_error(c->comm, comm_failed(c->comm));
-		memcpy(dst, src, n);
+		copy_bytes(dst, src, n);
 		dst += n;
 		src += n;
 		len -= n;

@@ -111,6 +111,15 @@ chan_limit(const struct chan *c)
 bool chan_can_place(struct chan *c, unsigned dst);
 /* It can, and by plain copies. */
 bool chan_is_mapped(const struct chan *c, unsigned dst);
+/*
+ * Messages up to this size may go through scratch though zero copy is possible. On
+ * one node two copies at a time are faster than process_vm, which looks up each
+ * page. But a network's put costs one trip however long it is; and ranks that
+ * outnumber the CPUs would change places for each part that fits into scratch.
+ */
+size_t chan_eager_max(const struct chan *c);
+/* It can, and it is not slower for len bytes. */
+bool chan_should_place(struct chan *c, unsigned dst, size_t len);
 int chan_place(struct chan *c, uint64_t call, unsigned dst, size_t off, const void *src,
                size_t len);
 /* Sources of earlier places are free again. */

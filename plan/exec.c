@@ -12,7 +12,8 @@
 #include "plan/message.h"
 #include "plan/short.h"
 
-#define SPIN_TIMES 16 /* spins before ctx_wait takes over */
+#define SPIN_ROUNDS 4000 /* before ctx_wait takes over */
+#define SPIN_SHORT 32    /* rounds between looks at everything, where more than one word matters */
 
 /* ---- May the op go? ---- */
 
@@ -302,22 +303,40 @@ awaited(const struct cursor *cur, const struct chan *c)
 	return chan_has_credit(c) ? &c->in->ready.call : &c->in->credit.consumed;
 }
 
+/*
+ * How long nothing but the awaited word may be looked at. A rank that waits for
+ * credit may be all that its peer is waiting for, with messages for it in its mailbox,
+ * and so may one with several queues or peers.
+ */
+static inline unsigned
+spin_rounds(const struct launch *l, const struct cursor *cur)
+{
+	return cur->op->kind == OP_WAIT && l->n_queues == 1 && l->plan->n_edges == 1
+	               ? MESSAGE_SPIN_ROUNDS
+	               : SPIN_SHORT;
+}
+
 /* True if something has changed for the better. */
 static bool
 spin(struct launch *l, const struct cursor *cur)
 {
 	struct chan *c = launch_chan(l, cur->op);
+	unsigned rounds = spin_rounds(l, cur);
 
 	if (l->ctx->crowded || !c || c->box)
 		return false;
-	for (unsigned i = 0; i < SPIN_TIMES; i++) {
+	for (unsigned spun = 0; spun < SPIN_ROUNDS;) {
 		const uint64_t *word = awaited(cur, c);
 		uint64_t seen = load_relaxed(word);
 
 		/* Looked at before the question, so that what comes after it ends the spinning. */
 		if (can_go(l, cur) || l->error)
 			return true;
-		oriel_spin(l->ctx, word, seen, MESSAGE_SPIN_ROUNDS);
+		/* A part has come of what it waits for: the word has had its change. */
+		if (awaited(cur, c) != word)
+			continue;
+		oriel_spin(l->ctx, word, seen, rounds);
+		spun += rounds;
 		if (load_relaxed(word) != seen)
 			continue;
 		if (stir(l))

@@ -1,5 +1,6 @@
 #include "plan/local.h"
 
+#include "base/copy.h"
 #include "coll/reduce.h"
 
 #include <string.h>
@@ -41,7 +42,7 @@ static void
 move(char *dst, const char *src, size_t len)
 {
 	if (dst != src)
-		memmove(dst, src, len);
+		move_bytes(dst, src, len);
 }
 
 /* At most left bytes from off on, which lie together. */

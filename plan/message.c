@@ -28,7 +28,7 @@ lay_ragged(struct launch *l, struct chan *c, struct wire w, const char *data)
 	}
 	for (; left; left -= n) {
 		n = ragged_run(l, w.dst, w.block, at, left, &to);
-		memcpy(to, data, n);
+		copy_bytes(to, data, n);
 		data += n;
 		at += n;
 	}
@@ -184,7 +184,7 @@ message_may_go(struct launch *l, const struct cursor *cur, struct chan *c)
 		c->mapped = chan_is_mapped(c, cur->op->dst);
 		return true;
 	}
-	return !l->error && !c->mapped && len <= (size_t)l->ctx->knobs.v.eager_max;
+	return !l->error && !c->mapped && len <= chan_eager_max(c);
 }
 
 /* The block of OUT that is the peer's to write, where each rank knows its own sizes only. */
@@ -286,14 +286,11 @@ send_placed(struct launch *l, struct chan *c, const struct op *op, size_t left)
 	return message_send(l, c, w, op->src, 0);
 }
 
-/* The receiver's word is here, and a copy into its buffer is possible and no slower than two. */
+/* The receiver's word is here, and a copy into its buffer is possible and no slower. */
 static bool
 should_place(const struct launch *l, struct chan *c, unsigned dst, size_t len)
 {
-	if (load_acquire(&c->in->ready.call) != l->call)
-		return false;
-	return chan_is_mapped(c, dst) ||
-	       (len > (size_t)l->ctx->knobs.v.eager_max && chan_can_place(c, dst));
+	return load_acquire(&c->in->ready.call) == l->call && chan_should_place(c, dst, len);
 }
 
 static size_t
@@ -333,7 +330,7 @@ fetch(const struct launch *l, unsigned buf, uint32_t block, size_t at, char *dst
 
 	for (; len; len -= n) {
 		n = ragged_run(l, buf, block, at, len, &from);
-		memcpy(dst, from, n);
+		copy_bytes(dst, from, n);
 		dst += n;
 		at += n;
 	}

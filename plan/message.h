@@ -6,6 +6,7 @@
 #ifndef PLAN_MESSAGE_H
 #define PLAN_MESSAGE_H
 
+#include "base/copy.h"
 #include "plan/local.h"
 
 #include <string.h>
@@ -82,7 +83,7 @@ copy_short(void *dst, const void *src, size_t len)
 	uint64_t first, last;
 
 	if (unlikely(len - 8 > 8)) {
-		memcpy(dst, src, len);
+		copy_bytes(dst, src, len);
 		return;
 	}
 	memcpy(&first, src, 8);
@@ -101,8 +102,8 @@ take(const struct launch *l, unsigned buf, size_t off, char *dst, size_t len)
 		copy_short(dst, l->base[buf] + off, len);
 		return;
 	}
-	memcpy(dst, l->base[buf] + off, first);
-	memcpy(dst + first, l->base[buf], len - first);
+	copy_bytes(dst, l->base[buf] + off, first);
+	copy_bytes(dst + first, l->base[buf], len - first);
 }
 
 static inline void
@@ -114,8 +115,8 @@ lay(const struct launch *l, unsigned buf, size_t off, const char *src, size_t le
 		copy_short(l->base[buf] + off, src, len);
 		return;
 	}
-	memcpy(l->base[buf] + off, src, first);
-	memcpy(l->base[buf], src + first, len - first);
+	copy_bytes(l->base[buf] + off, src, first);
+	copy_bytes(l->base[buf], src + first, len - first);
 }
 
 /* The payload is in its place in the peer's mailbox. */

@@ -1,5 +1,6 @@
 #include "rma/am.h"
 
+#include "base/copy.h"
 #include "rma/ucx.h"
 
 #include <stdlib.h>
@@ -284,7 +285,7 @@ am_on_reply(oriel_ctx *ctx, const struct am_msg *m)
 	if (c && c->to == m->from && !c->done) { /* else its caller has given up */
 		c->len = m->len < c->cap ? m->len : c->cap;
 		if (c->len)
-			memcpy(c->out, m->data, c->len);
+			copy_bytes(c->out, m->data, c->len);
 		c->status = h.status;
 		store_release(&c->done, 1);
 	}

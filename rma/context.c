@@ -184,6 +184,14 @@ fill_ctl(oriel_ctx *ctx)
 	c->magic = CTL_MAGIC;
 }
 
+static uint64_t
+cpus_hash(void)
+{
+	cpu_set_t set;
+
+	return sched_getaffinity(0, sizeof(set), &set) ? 0 : hash_bytes(0, &set, sizeof(set));
+}
+
 static int
 make_record(oriel_ctx *ctx)
 {
@@ -194,6 +202,7 @@ make_record(oriel_ctx *ctx)
 	r->ctl_base = (uintptr_t)ctx->ctl;
 	r->ctl_size = ctl_size((unsigned)ctx->boot.n_local);
 	r->host = host_hash();
+	r->cpus = cpus_hash();
 	r->pid = getpid();
 	r->ctl_fd = ctx->ctl_fd;
 	r->node_id = ctx->boot.local[0];
@@ -309,15 +318,18 @@ on_boot_failure(void *arg, int rank, const char *why)
 		peer_fail(p, true, "%s", why);
 }
 
+/* Ranks that are bound to the same CPUs outnumber them, or all ranks of the node all CPUs. */
 static bool
 is_crowded(const oriel_ctx *ctx)
 {
 	cpu_set_t set;
 	long online = sysconf(_SC_NPROCESSORS_ONLN);
 	int mine = sched_getaffinity(0, sizeof(set), &set) ? (int)online : CPU_COUNT(&set);
+	int sharing = 0;
 
-	/* Bound to some CPUs: the others are taken to be elsewhere. */
-	return mine >= online ? ctx->boot.n_local > online : mine < 1;
+	for (int i = 0; i < ctx->boot.n_local; i++)
+		sharing += ctx->local[i]->rec.cpus == ctx->rec.cpus;
+	return sharing > mine || ctx->boot.n_local > online;
 }
 
 static int
@@ -357,7 +369,6 @@ ctx_create(oriel_ctx *ctx, const struct oriel_bootstrap *user)
 		return rc;
 	ctx->delay_rng += (uint64_t)ctx->boot.rank * 7919;
 	ctx->my_local = boot_local_index(&ctx->boot, ctx->boot.rank);
-	ctx->crowded = is_crowded(ctx);
 	if (pipe2(ctx->wake_pipe, O_CLOEXEC | O_NONBLOCK))
 		return fail_errno(ORIEL_ETRANSPORT, errno, "a pipe for the helper thread");
 	if (!wake_register())
@@ -387,6 +398,8 @@ ctx_create(oriel_ctx *ctx, const struct oriel_bootstrap *user)
 	rc = publish_record(ctx);
 	if (!rc)
 		rc = peer_open_local(ctx);
+	if (!rc)
+		ctx->crowded = is_crowded(ctx);
 	ctx->boot.on_failure = on_boot_failure;
 	ctx->boot.on_failure_arg = ctx;
 	if (!rc && !ctx->knobs.v.ft)

@@ -36,6 +36,7 @@ struct boot_rec { /* what a rank publishes; key "rec" */
 	uint64_t ctl_base; /* address in the owner's address space */
 	uint64_t ctl_size;
 	uint64_t host; /* hash of what makes /proc common: boot id, pid namespace */
+	uint64_t cpus; /* hash of the set of CPUs that it is bound to; 0: not known */
 	int32_t pid;
 	int32_t ctl_fd;
 	int32_t node_id; /* lowest world rank of its node */
@@ -63,7 +64,7 @@ struct oriel_ctx {
 	bool expelled;
 	bool has_remote;     /* some ranks of the job are reached through ucx only */
 	bool leaving;        /* oriel_fini has begun: that others leave is in order */
-	bool crowded;        /* the node has more ranks than CPUs: spinning only hurts */
+	bool crowded;        /* ranks share CPUs: spinning only hurts */
 	uint64_t poll_epoch; /* grows while threads poll: the helper need not */
 
 	struct knobs knobs;

@@ -100,6 +100,9 @@ oriel_info(oriel_ctx *ctx, void (*line)(void *arg, const char *text), void *arg)
 	for (int i = 0; i < TP_N; i++)
 		out_say(&o, "transport %s: %s (%s)", names[i], ctx->tp[i].on ? "on" : "off",
 		        ctx->tp[i].why);
+	out_say(&o, "waits: %s",
+	        ctx->crowded ? "yield at once (ranks share CPUs)"
+	                     : "spin, then yield (a CPU for each rank)");
 	out_say(&o, "reductions: %s", ctx->reduce->name);
 	rc = oriel_mem_stats(ctx, &s);
 	if (!rc)

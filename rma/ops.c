@@ -6,6 +6,7 @@
  * One message AM_OP with a struct op_hdr; the owner checks everything in it
  * against its own window before it touches memory.
  */
+#include "base/copy.h"
 #include "rma/win.h"
 
 #include <string.h>
@@ -272,7 +273,7 @@ op_run(oriel_win *w, const struct op_hdr *h, const struct am_msg *m, uint64_t *w
 	case OP_PUT:
 	case OP_SIGNAL:
 		if (h->len)
-			memcpy(w->base + h->disp, m->data, h->len);
+			copy_bytes(w->base + h->disp, m->data, h->len);
 		return h->kind == OP_SIGNAL ? op_signal(w, h) : 0;
 	case OP_GET:
 		*out = w->base + h->disp;

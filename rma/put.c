@@ -2,6 +2,7 @@
  * put.c - puts and gets in all their forms. Where the target is mapped here a
  * put is a copy; the rest goes through the target's transport.
  */
+#include "base/copy.h"
 #include "rma/win.h"
 
 #include <stdio.h>
@@ -30,7 +31,7 @@ copy(void *dst, const void *src, size_t len)
 	if (len == 8)
 		memcpy(dst, src, 8);
 	else
-		memcpy(dst, src, len);
+		copy_bytes(dst, src, len);
 }
 
 /* All checks, and everything that is not a copy to memory that is mapped here. */
@@ -49,7 +50,7 @@ move(oriel_win *win, int target, size_t disp, void *local, size_t len, bool is_p
 	if (!local)
 		return null_error(is_put ? "src" : "dst", len);
 	if (t->base) {
-		memcpy(is_put ? t->base + disp : local, is_put ? local : t->base + disp, len);
+		copy_bytes(is_put ? t->base + disp : local, is_put ? local : t->base + disp, len);
 		return 0;
 	}
 	return is_put ? t->tp->put(win, t, disp, local, len, NULL)
@@ -108,8 +109,8 @@ segs_move(oriel_win *win, struct target *t, const struct oriel_seg *segs, size_t
 			char *there = t->base + segs[i].disp;
 
 			if (segs[i].len)
-				memcpy(is_put ? there : segs[i].addr, is_put ? segs[i].addr : there,
-				       segs[i].len);
+				copy_bytes(is_put ? there : segs[i].addr,
+				           is_put ? segs[i].addr : there, segs[i].len);
 		}
 		return 0;
 	}
@@ -276,7 +277,7 @@ request(oriel_win *win, int target, size_t disp, void *local, size_t len, bool i
 	req_init(req, win->ctx, &transfer_ops);
 	req->peer = t->peer;
 	if (len && t->base) {
-		memcpy(is_put ? t->base + disp : local, is_put ? local : t->base + disp, len);
+		copy_bytes(is_put ? t->base + disp : local, is_put ? local : t->base + disp, len);
 	} else if (len) {
 		req->pending = 1;
 		rc = is_put ? t->tp->put(win, t, disp, local, len, req)

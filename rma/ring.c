@@ -6,6 +6,7 @@
  * bytes. It never wraps: where it does not fit before the end, a head with id
  * RING_SKIP fills the rest. head and tail count bytes for ever.
  */
+#include "base/copy.h"
 #include "rma/am.h"
 #include "rma/doorbell.h"
 
@@ -43,7 +44,7 @@ record_write(char *at, enum am_id id, const void *hdr, size_t hdr_len, const voi
 	if (hdr_len)
 		memcpy(at + sizeof(r), hdr, hdr_len);
 	if (len)
-		memcpy(at + sizeof(r) + round_up(hdr_len, 8), data, len);
+		copy_bytes(at + sizeof(r) + round_up(hdr_len, 8), data, len);
 }
 
 bool

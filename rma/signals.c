@@ -1,6 +1,7 @@
 /*
  * signals.c - raising a peer's slot after the data, and waiting for one's own.
  */
+#include "base/copy.h"
 #include "rma/win.h"
 
 #include <stdlib.h>
@@ -51,7 +52,7 @@ put_signal(oriel_win *win, int target, size_t disp, const void *src, size_t len,
 	if (!t->base)
 		return t->tp->put_signal(win, t, disp, src, len, slot, op, value);
 	if (len)
-		memcpy(t->base + disp, src, len);
+		copy_bytes(t->base + disp, src, len);
 	ctx_delay(win->ctx);
 	signal_raise(&t->signals[slot], op, value, t->wake);
 	return 0;
@@ -70,7 +71,7 @@ oriel_put_signal(oriel_win *win, int target, size_t disp, const void *src, size_
 	if (len == 8)
 		memcpy(t->base + disp, src, 8);
 	else
-		memcpy(t->base + disp, src, len);
+		copy_bytes(t->base + disp, src, len);
 	signal_raise(&t->signals[slot], op, value, t->wake);
 	return 0;
 }
