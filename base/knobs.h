@@ -33,8 +33,10 @@ enum knob_kind { KNOB_INT, KNOB_SIZE, KNOB_TIME, KNOB_BOOL, KNOB_TEXT };
 	  "address space of one shared slab of the pool")                                          \
 	X(pool_max, KNOB_SIZE, "ORIEL_POOL_MAX", "1T",                                             \
 	  "the most address space that the pool's slabs may take")                                 \
-	X(eager_max, KNOB_SIZE, "ORIEL_EAGER_MAX", "256K",                                         \
+	X(eager_max, KNOB_SIZE, "ORIEL_EAGER_MAX", "128K",                                         \
 	  "on one node messages up to this size may go through scratch rather than process_vm")    \
+	X(stream_max, KNOB_SIZE, "ORIEL_STREAM_MAX", "1T",                                         \
+	  "the same where one rank only sends and the other only receives")                        \
 	X(direct_min, KNOB_SIZE, "ORIEL_DIRECT_MIN", "8K",                                         \
 	  "longer ones (8K at most) go straight into the receiver's buffer where that is mapped")  \
 	X(algorithm, KNOB_TEXT, "ORIEL_ALGORITHM", "",                                             \

@@ -1,9 +1,9 @@
 /*
- * bare.c - the least that a large allgather or allreduce of two ranks can cost:
- * the same copies (and sums) without a library, timed as bench/coll.h times all
- * sides.
+ * bare.c - the least that a large allgather or allreduce of two ranks can cost,
+ * or a small bcast: the same copies (and sums) without a library, timed as
+ * bench/coll.h times all sides.
  *
- * usage: bare FILE 2 allgather|allreduce MILLISECONDS BYTES...
+ * usage: bare FILE 2 allgather|allreduce|bcast MILLISECONDS BYTES...
  *
  * The ranks are this process and its child. In malloc'd buffers the copies are
  * made by process_vm_writev; the side's own memory is shared, there they are
@@ -25,6 +25,8 @@ struct cell {
 	char *out;
 	_Alignas(COLL_LINE) uint64_t summed;
 	_Alignas(COLL_LINE) uint64_t done;
+	_Alignas(COLL_LINE) uint64_t came;
+	char data[COLL_LINE - sizeof(uint64_t)];
 };
 
 /* The ranks' shared memory: the cell, scratch, and what get gives. */
@@ -133,12 +135,32 @@ allreduce(const char *in, char *out, size_t len)
 	return 0;
 }
 
+/* Through shared memory: one line with the word that says so, if it fits there. */
+static void
+bcast(const char *in, char *out, size_t len)
+{
+	struct cell *cell = cell_of(1);
+	char *between = len <= sizeof(cell->data) ? cell->data : scratch_of(1);
+
+	if (me == 0) {
+		memcpy(between, in, len);
+		say(&cell->came);
+		return;
+	}
+	await(&cell->came);
+	memcpy(out, between, len);
+}
+
 static int
 call(enum coll_op op, const void *in, void *out, size_t len)
 {
 	struct cell *mine = cell_of(me);
 
 	calls++;
+	if (op == COLL_BCAST) {
+		bcast(in, out, len);
+		return 0;
+	}
 	mine->out = out;
 	say(&mine->ready);
 	return op == COLL_ALLGATHER ? allgather(in, out, len) : allreduce(in, out, len);
@@ -178,7 +200,8 @@ measure(struct coll *c, struct coll_side *side)
 static int
 usable(const struct coll *c)
 {
-	if ((c->d.op != COLL_ALLGATHER && c->d.op != COLL_ALLREDUCE) || c->d.ranks != 2)
+	if ((c->d.op != COLL_ALLGATHER && c->d.op != COLL_ALLREDUCE && c->d.op != COLL_BCAST) ||
+	    c->d.ranks != 2)
 		return 0;
 	for (size_t i = 0; i < c->n_sizes; i++)
 		if (bench_count(c->sizes[i]) > SPAN / 8)

@@ -111,7 +111,7 @@ should_place(struct link *k, const struct p2p_req *r)
 		c->box->key_len[0] = (uint32_t)r->clear.key_len;
 		memcpy(c->box->rkey[0], r->key, r->clear.key_len);
 	}
-	return chan_should_place(c, 0, r->size);
+	return chan_should_place(c, 0, r->size, true);
 }
 
 static bool

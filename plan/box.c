@@ -316,7 +316,7 @@ ready_in_place(struct chan *c, char *const base[MBOX_BUFS], const size_t size[MB
 		bool pool = size[i] && pool_find(c->comm->ctx->pool, base[i], size[i], &slab, &off);
 
 		r->buf[i].where = pool ? off : (uintptr_t)base[i];
-		r->buf[i].key = pool ? slab + 1 : size[i] ? 0 : MBOX_NO_KEY;
+		store_relaxed(&r->buf[i].key, pool ? slab + 1 : size[i] ? 0 : MBOX_NO_KEY);
 	}
 	mbox_publish_ready(c->out, call, hash);
 	wake_after_store(c->wake);

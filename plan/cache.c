@@ -76,9 +76,12 @@ plan_state_free(oriel_comm *comm)
 	}
 	free_chans(&s->chans);
 	dir_free(&s->chans);
-	for (int k = 0; k < MBOX_CALLS; k++)
+	for (int k = 0; k < MBOX_CALLS; k++) {
 		if (s->scratch[k].ptr)
 			pool_free(comm->ctx->pool, s->scratch[k].ptr);
+		if (s->large[k].ptr)
+			pool_free(comm->ctx->pool, s->large[k].ptr);
+	}
 	free(s->recent);
 	free(s);
 	comm->plan = NULL;
@@ -128,6 +131,17 @@ make_room(struct launch *l)
 		l->openings[e] = (struct opening){ l->chan[e], chan_begin(plan->edges[e].expect) };
 }
 
+/* The root of a tree, or one of two ranks: where others send too, the receiver may be the one
+ * who has most to do. */
+static bool
+streams(const struct plan *plan)
+{
+	for (uint32_t e = 0; e < plan->n_edges; e++)
+		if (plan->edges[e].expect)
+			return false;
+	return plan->rank == plan->shape.root || plan->shape.size == 2;
+}
+
 int
 instance_connect(oriel_comm *comm, struct instance *inst, struct launch *l)
 {
@@ -151,8 +165,8 @@ instance_connect(oriel_comm *comm, struct instance *inst, struct launch *l)
 	l->n_queues = plan->program->n_queues;
 	launch_queues(l);
 	l->mortal = comm->ctx->knobs.s.die[0] != '\0';
+	l->streams = streams(plan);
 	l->chan = chan;
-	l->scratch = &comm->plan->scratch[slot];
 	name_calls(l);
 	make_room(l);
 	return 0;
@@ -277,12 +291,29 @@ grow_scratch(struct launch *l)
 		size *= 2;
 	if (t->ptr)
 		pool_free(l->ctx->pool, t->ptr);
-	*t = (struct scratch){ 0 };
+	t->ptr = NULL;
+	t->size = 0;
 	if (pool_alloc(l->ctx->pool, size, CACHE_LINE, &t->ptr))
 		return fail_in(ORIEL_ENOMEM, "%zu bytes of scratch for %s", size,
 		               l->plan->program->name);
 	t->size = size;
 	return 0;
+}
+
+int
+launch_take_scratch(struct launch *l)
+{
+	struct scratch *t = l->comm->plan->large;
+	int rc;
+
+	/* There are as many as calls. */
+	while (swap_acquire(&t->taken, 1))
+		t++;
+	l->scratch = t;
+	rc = grow_scratch(l);
+	if (rc)
+		store_release(&t->taken, 0);
+	return rc;
 }
 
 /* Whatever all ranks know decides here: what may be long, and so whether "ready" is said. */
@@ -325,5 +356,6 @@ launch_shape(struct launch *l, const struct binding *b)
 	l->shaped = true;
 	l->shape = ++l->comm->plan->shapes;
 	make_steps(l);
-	return grow_scratch(l);
+	l->scratch = &l->comm->plan->scratch[l->call % MBOX_CALLS];
+	return l->large ? 0 : grow_scratch(l);
 }

@@ -168,7 +168,7 @@ chan_connect(struct chan *c)
 bool
 chan_is_mapped(const struct chan *c, unsigned dst)
 {
-	uint64_t key = c->in->ready.buf[dst].key;
+	uint64_t key = load_relaxed(&c->in->ready.buf[dst].key);
 
 	return c->out && key != MBOX_NO_KEY && (key || c->peer->same_process);
 }
@@ -183,17 +183,19 @@ chan_can_place(struct chan *c, unsigned dst)
 }
 
 size_t
-chan_eager_max(const struct chan *c)
+chan_eager_max(const struct chan *c, bool stream)
 {
-	size_t max = (size_t)c->comm->ctx->knobs.v.eager_max;
+	const struct knobs *k = &c->comm->ctx->knobs;
+	size_t max = (size_t)(stream ? k->v.stream_max : k->v.eager_max);
 
 	return (c->out && !c->comm->ctx->crowded) || max < FAR_EAGER_MAX ? max : FAR_EAGER_MAX;
 }
 
 bool
-chan_should_place(struct chan *c, unsigned dst, size_t len)
+chan_should_place(struct chan *c, unsigned dst, size_t len, bool stream)
 {
-	return chan_is_mapped(c, dst) || (len > chan_eager_max(c) && chan_can_place(c, dst));
+	return chan_is_mapped(c, dst) ||
+	       (len > chan_eager_max(c, stream) && chan_can_place(c, dst));
 }
 
 /* Into ordinary memory of another process of the node. */

@@ -45,7 +45,6 @@ struct chan {
 	bool connected;
 	bool unquiet;  /* ucx may still read sources of puts to it */
 	bool heard;    /* something has come in */
-	bool mapped;   /* the peer's buffers were mapped when it last said ready */
 	struct known { /* the last message, checked: what it does if it comes again */
 		uint64_t meta;
 		uint64_t shape; /* of the launch; 0: nothing is known */
@@ -109,17 +108,19 @@ chan_limit(const struct chan *c)
  * has to wait.
  */
 bool chan_can_place(struct chan *c, unsigned dst);
-/* It can, and by plain copies. */
+/* It can, and by plain copies. Without the word of this call: so it was the last time. */
 bool chan_is_mapped(const struct chan *c, unsigned dst);
 /*
  * Messages up to this size may go through scratch though zero copy is possible. On
  * one node two copies at a time are faster than process_vm, which looks up each
- * page. But a network's put costs one trip however long it is; and ranks that
- * outnumber the CPUs would change places for each part that fits into scratch.
+ * page: always in a stream, where this rank only sends and the receiver only
+ * receives, else while caches hold it all. But a network's put costs one trip
+ * however long it is; and ranks that outnumber the CPUs would change places for each
+ * part that fits into scratch.
  */
-size_t chan_eager_max(const struct chan *c);
+size_t chan_eager_max(const struct chan *c, bool stream);
 /* It can, and it is not slower for len bytes. */
-bool chan_should_place(struct chan *c, unsigned dst, size_t len);
+bool chan_should_place(struct chan *c, unsigned dst, size_t len, bool stream);
 int chan_place(struct chan *c, uint64_t call, unsigned dst, size_t off, const void *src,
                size_t len);
 /* Sources of earlier places are free again. */

@@ -118,6 +118,9 @@ launch_begin(struct instance *inst, oriel_comm *comm, uint64_t call, const struc
 		if (rc)
 			return fail_call(l, rc, false);
 	}
+	rc = l->large && l->size[TMP] ? launch_take_scratch(l) : 0;
+	if (unlikely(rc))
+		return fail_call(l, rc, false);
 	l->fixed = b->id;
 	l->quick = 0;
 	if (unlikely(b->id)) {
@@ -128,8 +131,11 @@ launch_begin(struct instance *inst, oriel_comm *comm, uint64_t call, const struc
 	}
 	start(l, b, patient);
 	rc = unlikely(l->mortal) ? launch_die(l) : 0;
-	if (unlikely(rc))
-		return fail_call(l, rc, true);
+	if (unlikely(rc)) {
+		rc = fail_call(l, rc, true);
+		launch_leave_scratch(l);
+		return rc;
+	}
 	record_begin(l, l->timed);
 	*out = l;
 	return 0;
@@ -157,6 +163,7 @@ launch_end(struct launch *l, int rc)
 		rc = fail_call(l, rc, true);
 	else if (unlikely(l->binding->finish))
 		local_finish(l);
+	launch_leave_scratch(l);
 	record_end(l, rc);
 	return rc;
 }

@@ -50,6 +50,7 @@ struct launch {
 	struct chan **chan; /* by edge; NULL: never used yet */
 	unsigned n_queues;
 	bool mortal;       /* ORIEL_DIE is set */
+	bool streams;      /* this rank only sends, and each of its receivers hears only from it */
 	struct step *room; /* for steps; NULL: there are never any */
 	/* Of the sizes, too: */
 	bool shaped;
@@ -57,7 +58,7 @@ struct launch {
 	const struct step *steps_end;    /* of queue 0 */
 	struct opening *openings;        /* if there is room for steps */
 	uint64_t quick; /* fixed, if there is one queue, with steps, and nothing to finish; or 0 */
-	struct scratch *scratch; /* of the slot */
+	struct scratch *scratch; /* TMP */
 	struct launch_record {   /* what the recorder stores of all such calls, word by word */
 		uint64_t comm, plan, bytes;
 		uint64_t name[3];
@@ -108,10 +109,15 @@ struct plan_state {
 	struct peer_dir chans; /* rank * MBOX_CHANNELS + channel */
 	struct instance *cache;
 	size_t bytes;
+	/*
+	 * TMP of the calls under way: of small ones by slot; large ones take the first that is
+	 * free, so that calls one after the other use the same memory, which caches hold.
+	 */
 	struct scratch {
 		void *ptr;
 		size_t size;
-	} scratch[MBOX_CALLS];        /* TMP of the calls under way */
+		uint32_t taken;
+	} scratch[MBOX_CALLS], large[MBOX_CALLS];
 	struct job *jobs, **jobs_end; /* plan/job.h, in the order of their calls */
 	struct job *running[MBOX_CALLS];
 	bool busy[MBOX_CALLS]; /* slots of calls that run outside the list of jobs */
@@ -130,8 +136,16 @@ int instance_search(oriel_comm *comm, const struct program *program, const struc
                     struct instance **out);
 /* The channels of the slot that call uses. */
 int instance_connect(oriel_comm *comm, struct instance *inst, struct launch *l);
-/* What depends on sizes alone, and room for TMP. */
+/* What depends on sizes alone, and room for TMP of small calls. */
 int launch_shape(struct launch *l, const struct binding *b);
+/* TMP of a large call, until it ends. */
+int launch_take_scratch(struct launch *l);
+static inline void
+launch_leave_scratch(struct launch *l)
+{
+	if (l->large && l->size[TMP])
+		store_release(&l->scratch->taken, 0);
+}
 
 static inline bool
 instance_is_of(const struct instance *inst, const struct program *program,

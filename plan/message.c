@@ -180,11 +180,10 @@ message_may_go(struct launch *l, const struct cursor *cur, struct chan *c)
 
 	if (len <= l->at_once || cur->moved)
 		return true;
-	if (is_ready(l, c)) {
-		c->mapped = chan_is_mapped(c, cur->op->dst);
+	if (is_ready(l, c))
 		return true;
-	}
-	return !l->error && !c->mapped && len <= chan_eager_max(c);
+	return !l->error && !chan_is_mapped(c, cur->op->dst) &&
+	       len <= chan_eager_max(c, l->streams);
 }
 
 /* The block of OUT that is the peer's to write, where each rank knows its own sizes only. */
@@ -290,7 +289,8 @@ send_placed(struct launch *l, struct chan *c, const struct op *op, size_t left)
 static bool
 should_place(const struct launch *l, struct chan *c, unsigned dst, size_t len)
 {
-	return load_acquire(&c->in->ready.call) == l->call && chan_should_place(c, dst, len);
+	return load_acquire(&c->in->ready.call) == l->call &&
+	       chan_should_place(c, dst, len, l->streams);
 }
 
 static size_t

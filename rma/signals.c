@@ -79,7 +79,7 @@ oriel_put_signal(oriel_win *win, int target, size_t disp, const void *src, size_
 int
 oriel_signal(oriel_win *win, int target, size_t slot, enum oriel_signal_op op, uint64_t value)
 {
-	return oriel_put_signal(win, target, 0, NULL, 0, slot, op, value);
+	return put_signal(win, target, 0, NULL, 0, slot, op, value);
 }
 
 /*
