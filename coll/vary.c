@@ -51,7 +51,7 @@ struct seen {           /* of a side */
 	size_t end;     /* of the last byte */
 	size_t largest; /* block */
 	size_t total;
-	uint64_t hash; /* of the lengths */
+	uint64_t hash; /* of the lengths and displacements; of a list's, the lengths alone */
 };
 
 /* The layout of n blocks. */
@@ -77,6 +77,9 @@ lay_out(const struct coll_call *c, const char *name, const struct side *s, int n
 		if (!rc && __builtin_add_overflow(seen->total, len, &seen->total))
 			rc = too_big(c, i);
 		seen->hash = hash_bytes(seen->hash, &len, sizeof(len));
+		/* Others write by them: so they are the same everywhere. */
+		if (len && y->kind == LAYOUT_TABLE)
+			seen->hash = hash_bytes(seen->hash, &y->offs[i], sizeof(y->offs[i]));
 	}
 	return rc ? rc : coll_check_buffer(c, name, s->base, seen->end);
 }
@@ -172,7 +175,7 @@ exchange(struct coll_call *c, oriel_comm *comm, const struct side *in, const str
 	if (rc)
 		return rc;
 	bind(c, true);
-	if (!in->base && !(in->lens || in->blocks) && got.end) {
+	if (!in->base && !(in->lens || in->blocks)) {
 		/* In place: a copy of out is sent. */
 		rc = coll_stage(c, got.end);
 		c->ragged.in = c->ragged.out;

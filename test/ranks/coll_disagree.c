@@ -161,6 +161,21 @@ other_op(struct trial *t, int kind, int form, bool odd)
 	return end_trial(t);
 }
 
+/* The same lengths, but two blocks have changed places. */
+static bool
+other_places(struct trial *t, int kind, int form, bool odd)
+{
+	if (!begin_trial(t, kind, form, 300, "other displacements"))
+		return false;
+	if (odd) {
+		size_t first = t->c.displs[0];
+
+		t->c.displs[0] = t->c.displs[1];
+		t->c.displs[1] = first;
+	}
+	return end_trial(t);
+}
+
 /* What this rank says of the block between ranks a and b, and the others do not. */
 static size_t *
 length_between(struct trial *t, int a, int b, size_t *len)
@@ -253,6 +268,8 @@ run(struct ranks *r)
 
 		if (!other_call(&t, kind, form, odd) ||
 		    (moves && !v && !other_size(&t, kind, form, odd)) ||
+		    (!strcmp(call_name[kind], "allgatherv") &&
+		     !other_places(&t, kind, form, odd)) ||
 		    (rooted(kind) && !other_root(&t, kind, form, odd)) ||
 		    (kind >= call_number("reduce") &&
 		     (!other_type(&t, kind, form, odd) || !other_op(&t, kind, form, odd))))
