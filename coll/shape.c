@@ -6,17 +6,6 @@
 
 #include "plan/launch.h"
 
-/* So many consecutive ranks of the job share a node; 0: not known to all. */
-static int
-job_node_size(const oriel_ctx *ctx)
-{
-	int split = (int)ctx->knobs.v.node_split;
-
-	if (ctx->boot.n_local == ctx->boot.size)
-		return ctx->boot.size;
-	return split > 0 && ctx->boot.size % split == 0 ? split : 0;
-}
-
 /* Members from at on that are on the same node of g ranks as the first of them. */
 static int
 run_length(const oriel_comm *comm, int at, int g)
@@ -31,7 +20,7 @@ run_length(const oriel_comm *comm, int at, int g)
 static int
 find_node_size(const oriel_comm *comm)
 {
-	int g = job_node_size(comm->ctx), n;
+	int g = boot_node_size(&comm->ctx->boot), n;
 
 	if (!g)
 		return 0;

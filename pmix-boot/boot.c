@@ -1,4 +1,5 @@
 #include "pmix-boot/boot.h"
+#include "base/atomic.h"
 #include "pmix-boot/boot_impl.h"
 
 #include <limits.h>
@@ -84,6 +85,7 @@ split_node(struct boot *b, int64_t k)
 
 	if (k <= 0 || k >= b->n_local)
 		return;
+	b->split = (int)k;
 	start = boot_local_index(b, b->rank) / k * k;
 	b->n_local = (int)(k < b->n_local - start ? k : b->n_local - start);
 	memmove(b->local, b->local + start, (size_t)b->n_local * sizeof(b->local[0]));
@@ -115,7 +117,8 @@ boot_open(struct boot *b, const struct oriel_bootstrap *user, const struct knobs
 {
 	int rc;
 
-	*b = (struct boot){ .timeout_ns = (uint64_t)k->v.boot_timeout };
+	*b = (struct boot){ .timeout_ns = (uint64_t)k->v.boot_timeout,
+		            .node_size = BOOT_NOT_ASKED };
 	if (k->v.node_split < 0 || k->v.node_split > INT_MAX)
 		return fail(ORIEL_EINVAL, "ORIEL_NODE_SPLIT=%s is no number of ranks",
 		            k->s.node_split);
@@ -204,12 +207,64 @@ boot_watch(struct boot *b)
 }
 
 int
+boot_map_node_size(const char *map, int ranks)
+{
+	int size = 0, next = 0, seen = 0, node, nodes, each, used = 0;
+
+	if (strncmp(map, "(vector", 7))
+		return 0;
+	for (map += 7; sscanf(map, " , (%d,%d,%d)%n", &node, &nodes, &each, &used) == 3;
+	     map += used) {
+		/* A node that comes again has ranks in several places. */
+		if (node < next || nodes < 1 || node > INT_MAX - nodes || each < 1 ||
+		    (size && each != size) || nodes > (ranks - seen) / each)
+			return 0;
+		size = each;
+		next = node + nodes;
+		seen += nodes * each;
+	}
+	return !strcmp(map, ")") && seen == ranks ? size : 0;
+}
+
+static int
+find_node_size(struct boot *b)
+{
+	int size = 0;
+
+	if (b->split)
+		return b->size % b->split ? 0 : b->split;
+	if (b->n_local == b->size)
+		return b->size;
+	if (b->left || !b->ops->node_size)
+		return 0;
+	if (b->ops->node_size(b, b->timeout_ns, &size)) {
+		log_at(LOG_WARN, "boot: how the ranks lie on nodes: %s", oriel_detail());
+		return 0;
+	}
+	return size;
+}
+
+int
+boot_node_size(struct boot *b)
+{
+	int size = load_relaxed(&b->node_size);
+
+	/* Threads that ask at the same time find the same. */
+	if (size == BOOT_NOT_ASKED) {
+		size = find_node_size(b);
+		store_relaxed(&b->node_size, size);
+	}
+	return size;
+}
+
+int
 boot_leave(struct boot *b)
 {
 	int rc;
 
 	if (b->left || !b->ops->leave)
 		return 0;
+	boot_node_size(b);
 	rc = b->ops->leave(b, b->collected, b->timeout_ns);
 	if (!rc)
 		b->left = true;

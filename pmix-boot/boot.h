@@ -21,7 +21,8 @@
 #include "base/knobs.h"
 
 #define BOOT_KEY_MAX 63 /* characters of a key; at least one */
-#define BOOT_NOBODY 1   /* open: no launcher is there, try the next kind */
+#define BOOT_NOT_ASKED (-1)
+#define BOOT_NOBODY 1 /* open: no launcher is there, try the next kind */
 
 struct boot;
 
@@ -39,6 +40,8 @@ struct boot_ops {
 	int (*get)(struct boot *b, int rank, const char *key, void *value, size_t *len,
 	           uint64_t timeout_ns);
 	int (*watch)(struct boot *b); /* NULL: nobody tells of failures */
+	/* *size: as boot_node_size has it. NULL: nobody knows. */
+	int (*node_size)(struct boot *b, uint64_t timeout_ns, int *size);
 	/* NULL: there is nobody to leave. Errors leave the boot as it was. */
 	int (*leave)(struct boot *b, bool collected, uint64_t timeout_ns);
 	void (*close)(struct boot *b);
@@ -64,6 +67,8 @@ struct boot {
 	uint64_t timeout_ns; /* knob boot_timeout */
 	bool collected;      /* a collecting fence has ended */
 	bool left;
+	int split;     /* knob node_split, if it is in force; else 0 */
+	int node_size; /* boot_node_size; BOOT_NOT_ASKED */
 };
 
 /*
@@ -100,6 +105,11 @@ int boot_leave(struct boot *b);
 /* Also after boot_leave, and on a zeroed struct. No collective: fence first if peers may still get.
  */
 void boot_close(struct boot *b);
+/*
+ * So many consecutive ranks of the job share each node, from rank 0 on; 0: it is not so, or
+ * nobody knows. The same on all ranks. The first time it asks the launcher, for all ranks.
+ */
+int boot_node_size(struct boot *b);
 /* This rank's index in b->local of another rank of the node, or -1. O(log n_local). */
 int boot_local_index(const struct boot *b, int rank);
 

@@ -34,6 +34,9 @@ void records_free(struct records *r);
 /* Copies a found value out as boot_get promises; rank and key are for the message. */
 int boot_copy_out(int rank, const char *key, const void *found, size_t found_len, void *value,
                   size_t *len);
+/* boot_node_size of a map such as "(vector,(0,2,8))": 2 nodes from number 0 on have 8 ranks each.
+ */
+int boot_map_node_size(const char *map, int ranks);
 /* EBOOT: rank has put no such key. */
 int boot_no_key(int rank, const char *key);
 /* b->local := a copy of n ascending ranks. */

@@ -172,6 +172,69 @@ ask_launcher(struct boot *b, struct pmix_boot *p, uint64_t timeout_ns)
 	return 0;
 }
 
+static int
+node_of(const struct boot *b, int rank, uint64_t timeout_ns, int64_t *node)
+{
+	const struct pmix_boot *p = b->priv;
+	struct fetched v = { 0 };
+	pmix_proc_t proc;
+	int rc;
+
+	PMIX_LOAD_PROCID(&proc, p->me.nspace, (pmix_rank_t)rank);
+	rc = bootpmix_fetch(&proc, PMIX_NODEID, PMIX_OPTIONAL, timeout_ns, &v);
+	if (!rc && v.kind != FETCHED_NUMBER)
+		rc = fail(ORIEL_EBOOT, "PMIx: the node of rank %d is no number", rank);
+	*node = v.number;
+	free(v.bytes);
+	return rc;
+}
+
+/* Every rank is asked about, so that all ranks decide by the same facts. */
+static int
+size_by_ranks(struct boot *b, uint64_t timeout_ns, int *size)
+{
+	int64_t node = -1, before = -1, first = -1;
+	int n = 0, rc;
+
+	for (int rank = 0; rank < b->size; rank++) {
+		rc = node_of(b, rank, timeout_ns, &node);
+		if (rc)
+			return rc;
+		if (rank == 0)
+			first = node;
+		if (!n && node != first)
+			n = rank;
+		/* Launchers number nodes in order; any other order is not told from a mixture. */
+		if (rank > 0 && (n && rank % n == 0 ? node <= before : node != before))
+			return 0;
+		before = node;
+	}
+	*size = n && b->size % n ? 0 : n ? n : b->size;
+	return 0;
+}
+
+/*
+ * Slurm tells a rank the nodes of its own node's ranks only, but also gives the map
+ * that PMI-1 knows as PMI_process_mapping.
+ */
+static int
+pmix_node_size(struct boot *b, uint64_t timeout_ns, int *size)
+{
+	const struct pmix_boot *p = b->priv;
+	struct fetched v = { 0 };
+	pmix_proc_t job;
+	int rc;
+
+	PMIX_LOAD_PROCID(&job, p->me.nspace, PMIX_RANK_WILDCARD);
+	rc = bootpmix_fetch(&job, PMIX_ANL_MAP, PMIX_OPTIONAL, timeout_ns, &v);
+	if (!rc && v.kind == FETCHED_TEXT)
+		*size = boot_map_node_size((const char *)v.bytes, b->size);
+	else
+		rc = size_by_ranks(b, timeout_ns, size);
+	free(v.bytes);
+	return rc;
+}
+
 static void
 finalize(void)
 {
@@ -484,6 +547,7 @@ const struct boot_ops boot_pmix = {
 	.fence = pmix_fence,
 	.get = pmix_get,
 	.watch = pmix_watch,
+	.node_size = pmix_node_size,
 	.leave = pmix_leave,
 	.close = pmix_close,
 };

@@ -1,5 +1,7 @@
 #include "pmix-boot/boot.h"
 
+#include "pmix-boot/boot_impl.h"
+
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -227,4 +229,32 @@ Test(boot, bad_arguments)
 	cr_assert(strstr(oriel_detail(), "rank 1"));
 	cr_assert_eq(boot_watch(&b), ORIEL_EINVAL);
 	boot_close(&b);
+}
+
+Test(boot, node_size_by_the_launchers_map)
+{
+	static const struct {
+		const char *map;
+		int ranks, size;
+	} maps[] = {
+		{ "(vector,(0,2,2))", 4, 2 },
+		{ "(vector,(0,1,3),(1,1,3))", 6, 3 },
+		{ "(vector,(0,1,3),(4,2,3))", 9, 3 },
+		{ "(vector, (0,4,1))", 4, 1 },
+		{ "(vector,(0,1,4),(1,1,3))", 7, 0 }, /* not alike */
+		{ "(vector,(0,2,1),(0,2,1))", 4, 0 }, /* round robin */
+		{ "(vector,(1,1,2),(0,1,2))", 4, 0 }, /* another order */
+		{ "(vector,(0,2,2))", 5, 0 },         /* another job's */
+		{ "(vector,(0,2,2)", 4, 0 },          /* cut off */
+		{ "(vector,(0,2,2))x", 4, 0 },
+		{ "(vector,(0,-2,-2))", 4, 0 },
+		{ "(vector,(2147483647,2,2))", 4, 0 },
+		{ "(vector,(0,2147483647,2147483647))", 1, 0 },
+		{ "(vector)", 4, 0 },
+		{ "", 4, 0 },
+	};
+
+	for (size_t i = 0; i < sizeof(maps) / sizeof(maps[0]); i++)
+		cr_expect_eq(boot_map_node_size(maps[i].map, maps[i].ranks), maps[i].size, "%s",
+		             maps[i].map);
 }

@@ -2,7 +2,8 @@
  * explain.c - oriel_explain: it says what the calls do (their flight recorder
  * is asked), the same on all ranks, and names every peer with its path.
  *
- * --algorithm=NAMES forces some, as ORIEL_ALGORITHM does.
+ * --algorithm=NAMES forces some, as ORIEL_ALGORITHM does. --nodes N --each G: the
+ * world is on N nodes of G ranks; N 0: nobody knows how it lies on several.
  */
 #include "test/ranks/ranks.h"
 
@@ -230,6 +231,18 @@ lists_algorithms(struct ranks *r)
 	       CHECK(node >= 0 && node <= r->size, "%d ranks a node", node);
 }
 
+static bool
+lies_on_nodes(const char *text)
+{
+	int nodes = (int)ranks_number("--nodes", 0);
+	char want[64] = "not known";
+
+	if (nodes)
+		snprintf(want, sizeof(want), "%d nodes of %d", nodes,
+		         (int)ranks_number("--each", 0));
+	return CHECK(strstr(text, want), "\"%s\" is not in \"%s\"", want, text);
+}
+
 static int
 run(struct ranks *r)
 {
@@ -250,6 +263,8 @@ run(struct ranks *r)
 		                  !names_peers(r->world, l, strstr(forced, "ring") != NULL)))
 			return 1;
 	}
+	if (ranks_flag("--nodes") && !lies_on_nodes(l->text[0]))
+		return 1;
 	if (!explained(r->world, "barrier", 0, l) || !all_agree(r->world, l) ||
 	    !explained(r->world, "allgatherv_list", 9, l) || !all_agree(r->world, l))
 		return 1;
