@@ -148,8 +148,10 @@ copy_term(const struct reducer *r, void *dst, const void *src, size_t n)
 static void
 fold_pairs(const struct reducer *r, void *dst, const void *src, size_t stride, int terms, size_t n)
 {
-	size_t strip = r->elem < FOLD_BYTES ? FOLD_BYTES / r->elem : 1;
+	size_t strip = n;
 
+	if (n * r->elem > FOLD_BYTES) /* a division takes longer than short vectors do */
+		strip = r->elem < FOLD_BYTES ? FOLD_BYTES / r->elem : 1;
 	if (terms == 1)
 		copy_term(r, dst, src, n);
 	for (size_t i = 0; i < n && terms > 1; i += strip) {
