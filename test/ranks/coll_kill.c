@@ -237,6 +237,8 @@ survive(struct ranks *r)
 		rc = call_begin(&s.c, s.kind, BLOCKING, NULL);
 		if (rc == ORIEL_EINVAL && strstr(oriel_detail(), "wants blocks of one size")) {
 			ranks_say(NULL, 0, "it is unfit");
+			call_free(&s.c, r);
+			call_free(&s.next, r);
 			return 0;
 		}
 		if (!OK(rc))
