@@ -18,11 +18,9 @@ DEPS_check := build check
 $(foreach t,unit ranks model soak san fault,$(eval DEPS_check-$t := build check))
 DEPS_check-launch := build check launch
 DEPS_check-ucx-new := build check ucx-new
-DEPS_bench := build bench
-DEPS_bench-mpi := build bench
+$(foreach t,bench bench-mpi,$(eval DEPS_$t := build bench))
 DEPS_doc := build docs
-DEPS_lint := build lint
-DEPS_tidy := build lint
+$(foreach t,lint tidy,$(eval DEPS_$t := build lint))
 DEPS_fmt := lint
 DEPS_distcheck-light := build check
 deps := $(sort $(foreach g,$(GOALS),$(DEPS_$g)))
@@ -51,7 +49,7 @@ ifdef DEVELOPER
 WARN += -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wold-style-definition \
 	-Wwrite-strings -Wvla -Wundef -Wpointer-arith -Wformat-security -Woverflow -Wunused -fno-common
 endif
-ALL_CPPFLAGS := -D_GNU_SOURCE -I. -Iinclude -include config.h $(UCX_CFLAGS) $(PMIX_CFLAGS) $(CPPFLAGS)
+ALL_CPPFLAGS := -D_GNU_SOURCE -I. -Iinclude -include config.h $(UCX_CFLAGS) $(PMIX_CFLAGS) $(CUDA_CFLAGS) $(CPPFLAGS)
 ALL_CFLAGS := -std=gnu11 -pthread -fPIC -fno-semantic-interposition $(WARN) $(CFLAGS) $(SAN_FLAGS)
 ALL_LDFLAGS := -pthread -Wl,--as-needed,--enable-new-dtags $(LDFLAGS) $(SAN_FLAGS)
 LIB_LIBS := $(UCX_LIBS) $(PMIX_LIBS) $(LIBS) -lm
@@ -59,7 +57,7 @@ LIB_LIBS := $(UCX_LIBS) $(PMIX_LIBS) $(LIBS) -lm
 RPATH = -Wl,-rpath,'$$ORIGIN/..:$$ORIGIN/$(shell realpath -m --relative-to='$(bindir)' '$(libdir)')'
 
 # ---- sources: every file of a folder, less what needs something that is not there ----
-absent := $(if $(HAVE_UCX),,rma/ucx% test/rma/ucx% bench/ucx/%) \
+absent := $(if $(HAVE_UCX),,rma/ucx% test/rma/ucx% bench/ucx/%) $(if $(HAVE_CUDA_HEADERS),,sim/cuda/% test/sim/standin%) \
 	$(if $(HAVE_PMIX),,pmix-boot/pmix% test/pmix-boot/pmix%) \
 	$(if $(HAVE_PMIX_SERVER),,tools/orielrun% test/tools/orielrun%) $(if $(HAVE_JSON),,test/examples/npy%) $(if $(HAVE_BLAS),$(if $(HAVE_JSON),,examples/tp_mlp%),examples/tp_mlp%)
 src = $(filter-out $(absent),$(sort $(wildcard $(1:%=%/*.c))))
@@ -72,6 +70,7 @@ parts = $(patsubst %,$B/%.o,$(filter $1_%,$(basename $(wildcard $1_*.c))))
 lib_src := $(call src,$(MODULES))
 lib_obj := $(lib_src:%.c=$B/%.o)
 sim_obj := $(patsubst %.c,$B/%.o,$(call src,sim)) # the checkers of programs: for tests and oriel_sim
+standin_obj := $(patsubst %.c,$B/%.o,$(call src,sim/cuda)) # a stand-in for CUDA's driver
 tool_bin := $(addprefix $B/,$(call progs,tools))
 example_bin := $(addprefix $B/,$(call progs,examples))
 unit_bin := $(addprefix $B/,$(call stems,$(MODULES:%=test/%) test/tools test/sim test/examples))
@@ -84,7 +83,7 @@ bench_mpi_bin := $(foreach s,$(call stems,bench/mpi),$B/$s-openmpi $B/$s-mpich)
 static_bin := $(filter $B/tools/orielrun $B/tools/oriel_sim,$(tool_bin))
 shared_bin := $(filter-out $(static_bin),$(tool_bin)) $(example_bin) $(bench_bin)
 headers := $(wildcard include/*.h $(MODULES:%=%/*.h) tools/*.h)
-c_files := $(sort $(wildcard $(foreach d,include $(MODULES) tools examples doc sim bench \
+c_files := $(sort $(wildcard $(foreach d,include $(MODULES) tools examples doc sim sim/cuda bench \
 	$(wildcard test test/* */common bench/mpi bench/ucx),$d/*.c $d/*.h)))
 
 # ---- building ----
@@ -139,18 +138,19 @@ $(rank_bin): $B/%: $B/%.o $$(call common,$$*) $B/liboriel.a
 	$(link) $(LIB_LIBS)
 # Criterion's process sandbox does not start under the thread sanitizer: test/tsan runs the same tests.
 unit_runner := $(if $(findstring tsan,$B),$B/test/tsan/runner.o)
-$(unit_bin): $B/%: $B/%.o $(unit_runner) $$(call common,$$*) $$(if $$(findstring test/examples,$$*),$B/examples/common.a) $(sim_obj) $B/liboriel.a
+$(unit_bin): $B/%: $B/%.o $(unit_runner) $$(call common,$$*) $$(if $$(findstring test/examples,$$*),$B/examples/common.a) $(sim_obj) \
+		$$(if $$(findstring sim/standin,$$*),$(standin_obj)) $B/liboriel.a
 	$(link) -lcriterion $(LIB_LIBS) $(if $(findstring test/examples,$*),$(JSON_LIBS))
 $(model_bin): $B/%: $B/%.o
 	$(link)
+$B/sim/cuda/libcuda.so.1: $(standin_obj)
+	$(link) -shared -Wl,-soname,$(@F)
 $(bench_ucx_bin): $B/%: $B/%.o $$(call common,$$*)
 	$(link) $(UCX_LIBS) -lm
-$(filter %-openmpi,$(bench_mpi_bin)): $B/%-openmpi: %.c $B/flags
-	$(call say,MPICC)mkdir -p $(@D) && mpicc.openmpi -D_GNU_SOURCE -I. -std=gnu11 $(WARN) $(CFLAGS) -MMD -MP -MF $@.d -MT $@ -o $@ $< -lm
-$(filter %-mpich,$(bench_mpi_bin)): $B/%-mpich: %.c $B/flags
-	$(call say,MPICC)mkdir -p $(@D) && mpicc.mpich -D_GNU_SOURCE -I. -std=gnu11 $(WARN) $(CFLAGS) -MMD -MP -MF $@.d -MT $@ -o $@ $< -lm
+$(bench_mpi_bin): $B/%: $$(subst -mpich,,$$(subst -openmpi,,$$*)).c $B/flags
+	$(call say,MPICC)mkdir -p $(@D) && mpicc.$(lastword $(subst -, ,$*)) -D_GNU_SOURCE -I. -std=gnu11 $(WARN) $(CFLAGS) -MMD -MP -MF $@.d -MT $@ -o $@ $< -lm
 
--include $(wildcard $(foreach d,$(MODULES) sim tools examples doc bench */common bench/mpi bench/ucx test/*,$B/$d/*.d))
+-include $(wildcard $(foreach d,$(MODULES) sim sim/cuda tools examples doc bench */common bench/mpi bench/ucx test/*,$B/$d/*.d))
 
 # ---- running ----
 .PHONY: demo deps bench bench-mpi check check-unit check-ranks check-model check-launch check-ucx-new check-san check-soak check-fault tests
