@@ -64,9 +64,8 @@ const char tuning_default[] =
         "reduce_scatter use=halving\n"
         "reduce_scatter use=direct\n"
         "\n"
-        "scan bytes=0-64K use=doubling\n"
-        "scan ranks=1-16 use=chain chunk=64K\n"
+        "# With two ranks there is nothing to overlap.\n"
+        "scan ranks=3-16 bytes=1M- use=chain chunk=256K\n"
         "scan use=doubling\n"
-        "exscan bytes=0-64K use=doubling\n"
-        "exscan ranks=1-16 use=chain chunk=64K\n"
+        "exscan ranks=3-16 bytes=1M- use=chain chunk=256K\n"
         "exscan use=doubling\n";

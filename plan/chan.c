@@ -9,7 +9,8 @@
 #include <sys/uio.h>
 
 #define PLACE_CHUNK (1u << 20) /* between looks at the failure word */
-#define FAR_EAGER_MAX ((size_t)16 << 10)
+#define NET_EAGER_MAX ((size_t)16 << 10)
+#define WINDOW ((size_t)MBOX_SLOTS * MBOX_SCRATCH) /* bytes under way in scratch */
 
 /* The recorder's counters of a peer: one entry for all channels to it. */
 static struct recorder_peer *
@@ -187,8 +188,9 @@ chan_eager_max(const struct chan *c, bool stream)
 {
 	const struct knobs *k = &c->comm->ctx->knobs;
 	size_t max = (size_t)(stream ? k->v.stream_max : k->v.eager_max);
+	size_t limit = !c->out ? NET_EAGER_MAX : c->comm->ctx->crowded ? WINDOW : SIZE_MAX;
 
-	return (c->out && !c->comm->ctx->crowded) || max < FAR_EAGER_MAX ? max : FAR_EAGER_MAX;
+	return max < limit ? max : limit;
 }
 
 bool

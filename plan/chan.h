@@ -115,8 +115,8 @@ bool chan_is_mapped(const struct chan *c, unsigned dst);
  * one node two copies at a time are faster than process_vm, which looks up each
  * page: always in a stream, where this rank only sends and the receiver only
  * receives, else while caches hold it all. But a network's put costs one trip
- * however long it is; and ranks that outnumber the CPUs would change places for each
- * part that fits into scratch.
+ * however long it is. And ranks that outnumber the CPUs change places for each part
+ * that fits into scratch; up to that, they need not wait for the receiver's word.
  */
 size_t chan_eager_max(const struct chan *c, bool stream);
 /* It can, and it is not slower for len bytes. */

@@ -129,6 +129,8 @@ int ctx_enter(const oriel_ctx *ctx);
  * happened. Never blocks: if another thread is at it, returns at once.
  */
 bool ctx_progress(oriel_ctx *ctx);
+/* The same, of the helper: it is not somebody who polls. */
+bool ctx_progress_unseen(oriel_ctx *ctx);
 
 /*
  * Makes progress until ready(arg) or until the deadline. Spins, yields, then

@@ -29,6 +29,7 @@
 struct helper {
 	oriel_ctx *ctx;
 	uint64_t tick_ns, next_tick, last_tick;
+	uint64_t polled_at;        /* when another thread was last seen to poll */
 	uint64_t begun, nap_until; /* jobs seen, and so how long to look for more of them often */
 	uint64_t slept_from, slept_to; /* the last time that it was stopped for so long */
 	struct pollfd *fds;            /* the pipe, UCX, then one pidfd for each rank of the node */
@@ -249,7 +250,7 @@ sleep_lightly(oriel_ctx *ctx)
 {
 	uint32_t seen = wake_prepare(&ctx->ctl->wake);
 
-	if (!load_relaxed(&ctx->stop) && !ctx_progress(ctx) && !tasks_turn(ctx))
+	if (!load_relaxed(&ctx->stop) && !ctx_progress_unseen(ctx) && !tasks_turn(ctx))
 		wake_sleep(&ctx->ctl->wake, seen, NAP_MS * UINT64_C(1000000));
 }
 
@@ -272,20 +273,23 @@ helper_main(void *arg)
 		}
 		if (epoch != polled) {
 			polled = epoch;
+			h->polled_at = now;
+		}
+		/* Who polls may be copying just now: a sleeper here would have to be woken by every
+		 * message, though nobody needs it. */
+		if (now - h->polled_at < NAP_MS * UINT64_C(1000000)) {
 			poll(h->fds, 1, NAP_MS);
 			if (h->fds[FD_PIPE].revents)
 				drain_pipe(ctx);
 			tasks_turn(ctx);
 			continue;
 		}
-		if (!(ctx_progress(ctx) | tasks_turn(ctx))) {
+		if (!(ctx_progress_unseen(ctx) | tasks_turn(ctx))) {
 			if (tasks_wait(ctx))
 				sleep_lightly(ctx);
 			else
 				sleep_armed(h, now);
 		}
-		/* Its own rounds do not count as somebody's. */
-		polled = load_relaxed(&ctx->poll_epoch);
 	}
 	return NULL;
 }

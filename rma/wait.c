@@ -24,11 +24,10 @@ oriel_spin(const oriel_ctx *ctx, const uint64_t *word, uint64_t seen, unsigned r
 }
 
 bool
-ctx_progress(oriel_ctx *ctx)
+ctx_progress_unseen(oriel_ctx *ctx)
 {
 	bool moved;
 
-	store_relaxed(&ctx->poll_epoch, load_relaxed(&ctx->poll_epoch) + 1);
 	if (pthread_mutex_trylock(&ctx->progress))
 		return false;
 	moved = ring_drain(ctx);
@@ -39,6 +38,13 @@ ctx_progress(oriel_ctx *ctx)
 	if (moved)
 		wake_after_store(&ctx->ctl->wake);
 	return moved;
+}
+
+bool
+ctx_progress(oriel_ctx *ctx)
+{
+	store_relaxed(&ctx->poll_epoch, load_relaxed(&ctx->poll_epoch) + 1);
+	return ctx_progress_unseen(ctx);
 }
 
 uint64_t
