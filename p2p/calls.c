@@ -148,12 +148,15 @@ comes_soon(struct p2p *p, struct chan *c)
 
 		if (likely(message_came(c)))
 			return true;
-		if (ctx->crowded || c->box || p2p_wanted(p) || load_relaxed(&ctx->n_tasks) ||
+		if (c->box || p2p_wanted(p) || load_relaxed(&ctx->n_tasks) ||
 		    !TAILQ_EMPTY(&p->busy) || load_relaxed(p->comm->fail))
 			return false;
-		oriel_spin(ctx, word, seen, P2P_SPIN_ROUNDS);
-		if (load_relaxed(word) == seen)
-			ctx_progress(ctx);
+		oriel_spin(ctx, word, seen, ctx->crowded ? P2P_SPIN_BRIEFLY : P2P_SPIN_ROUNDS);
+		if (load_relaxed(word) != seen)
+			continue;
+		if (ctx->crowded)
+			return false;
+		ctx_progress(ctx);
 	}
 	return false;
 }

@@ -38,6 +38,12 @@
 
 /* What the word "placing" of these channels holds while bytes are put. */
 #define P2P_SPIN_ROUNDS 100 /* looks at the awaited word between looks at everything else */
+/*
+ * Where ranks share CPUs, before the CPU is given away: less than that costs, and a
+ * peer that runs just now on another CPU answers within it. So pairs that take turns
+ * stay in step, instead of changing places for every message.
+ */
+#define P2P_SPIN_BRIEFLY 32
 #define LINK_PLACING 1
 
 enum p2p_state {

@@ -190,9 +190,12 @@ spin(struct p2p_req *r)
 			continue;
 		if (!word || ctx->crowded || p2p_wanted(p) || load_relaxed(&ctx->n_tasks))
 			return false;
-		oriel_spin(ctx, word, seen, P2P_SPIN_ROUNDS);
-		if (load_relaxed(word) == seen)
-			ctx_progress(ctx);
+		oriel_spin(ctx, word, seen, ctx->crowded ? P2P_SPIN_BRIEFLY : P2P_SPIN_ROUNDS);
+		if (load_relaxed(word) != seen)
+			continue;
+		if (ctx->crowded)
+			return false;
+		ctx_progress(ctx);
 	}
 	return false;
 }
