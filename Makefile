@@ -153,7 +153,7 @@ $(bench_mpi_bin): $B/%: $$(subst -mpich,,$$(subst -openmpi,,$$*)).c $B/flags
 -include $(wildcard $(foreach d,$(MODULES) sim sim/cuda tools examples doc bench */common bench/mpi bench/ucx test/*,$B/$d/*.d))
 
 # ---- running ----
-.PHONY: demo deps bench bench-mpi check check-unit check-ranks check-model check-launch check-ucx-new check-san check-soak check-fault tests
+.PHONY: demo deps bench bench-mpi check check-unit check-ranks check-model check-launch check-ucx-new check-san check-soak check-fault check-gpu tests
 deps:
 	@echo "everything is installed"
 
@@ -165,19 +165,13 @@ demo: all
 	$(ORIELRUN) -n 2 $B/tools/oriel_perf --short
 
 RUN_TESTS := test/run-tests --build $B
-tests: all $(unit_bin) $(rank_bin) $(model_bin)
+tests: all $(unit_bin) $(rank_bin) $(model_bin) $(if $(HAVE_CUDA_HEADERS),$B/sim/cuda/libcuda.so.1)
 check: tests
 	@$(RUN_TESTS) unit model ranks
-check-unit: $(unit_bin)
-	@$(RUN_TESTS) unit
-check-model: $(model_bin)
-	@$(RUN_TESTS) model
-check-ranks: all $(rank_bin)
-	@$(RUN_TESTS) ranks
-check-launch: all $(rank_bin)
-	@$(RUN_TESTS) launch
-check-fault: all $(rank_bin)
-	@$(RUN_TESTS) fault
+check-unit check-model check-ranks check-launch check-fault: tests
+	@$(RUN_TESTS) $(@:check-%=%)
+check-gpu: tests
+	@$(RUN_TESTS) --real-gpu --config gpu,gpu1,gputhreads ranks
 check-soak: all $(rank_bin)
 	@$(RUN_TESTS) --table test/ranks/soak ranks
 
@@ -197,7 +191,7 @@ check-san:
 		TEST_TALLY=$$tally $(MAKE) --no-print-directory SANITIZE=$$san check-unit-and-ranks || rc=1; \
 	done; [ "$${TEST_TALLY+set}" ] || test/run-tests sum $$tally || rc=1; exit $$rc
 .PHONY: check-unit-and-ranks
-check-unit-and-ranks: all $(unit_bin) $(rank_bin)
+check-unit-and-ranks: tests
 	@$(RUN_TESTS) --max-ranks 4 unit ranks
 
 bench: all $(bench_bin) $(bench_ucx_bin) $(bench_mpi_bin)

@@ -55,6 +55,9 @@ enum knob_kind { KNOB_INT, KNOB_SIZE, KNOB_TIME, KNOB_BOOL, KNOB_TEXT };
 	  "leave PMIx after start-up, so that launchers do not end the survivors of a failure")    \
 	X(recorder, KNOB_TEXT, "ORIEL_RECORDER", "",                                               \
 	  "directory where the flight recorder's file is kept; empty: in memory only")             \
+	X(cuda, KNOB_TEXT, "ORIEL_CUDA", "auto",                                                   \
+	  "the GPU: auto (that of the CUDA context of the thread that first needs it), on (by "    \
+	  "turns among the node's ranks), a device's number, or off")                              \
 	X(ucx_tls, KNOB_TEXT, "ORIEL_UCX_TLS", "",                                                 \
 	  "UCX_TLS for Oriel's own UCX context; empty: what UCX chooses")                          \
 	X(delay, KNOB_TIME, "ORIEL_DELAY", "0",                                                    \

@@ -55,7 +55,8 @@ extern "C" {
 	X(EFORK, -13, "context belongs to the parent process")                                     \
 	X(EBOOT, -14, "the launcher or the bootstrap failed")                                      \
 	X(ETRANSPORT, -15, "a transport or system call failed")                                    \
-	X(EEXPELLED, -16, "this rank was silent for too long and the others went on")
+	X(EEXPELLED, -16, "this rank was silent for too long and the others went on")              \
+	X(EGPU, -17, "a call of the CUDA driver failed")
 
 enum oriel_error {
 	ORIEL_OK = 0,

@@ -5,6 +5,7 @@
 #include "plan/chan.h"
 #include "rma/am.h"
 #include "rma/comm.h"
+#include "rma/gpu.h"
 #include "rma/helper.h"
 #include "rma/mbox.h"
 #include "rma/shrink.h"
@@ -406,6 +407,8 @@ ctx_create(oriel_ctx *ctx, const struct oriel_bootstrap *user)
 		rc = boot_watch(&ctx->boot);
 	if (!rc)
 		rc = make_world(ctx);
+	if (!rc)
+		rc = gpu_init(ctx);
 	if (!rc && ctx->boot.size > 1)
 		rc = helper_start(ctx);
 	store_release(&ctx->ctl->state, CTL_LIVE);
@@ -490,6 +493,7 @@ ctx_destroy(oriel_ctx *ctx)
 	free(ctx->local);
 	if (ctx->registry)
 		registry_destroy(ctx->registry);
+	gpu_close(ctx);
 	if (ctx->pool)
 		pool_destroy(ctx->pool);
 	if (ctx->ctl)

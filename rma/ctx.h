@@ -28,6 +28,7 @@
 struct peer;
 struct selection;
 struct ucx; /* rma/ucx.h; NULL without it */
+struct gpu;
 struct reduce_set;
 
 #define BOOT_REC_UCX 1024
@@ -112,6 +113,9 @@ struct oriel_ctx {
 	struct job *solo; /* plan/job.h: under way, and nobody's task yet */
 	uint64_t begun;   /* changes when jobs begin: a hint */
 	bool helper_naps; /* the helper looks for tasks before it sleeps longer than a nap */
+
+	struct gpu *gpu; /* rma/gpu.h; NULL: not open, and gpu_why says why */
+	char gpu_why[256];
 
 	struct peer *failed_peers; /* chained by next_failed, newest first */
 	struct recorder *rec_out;

@@ -3,6 +3,7 @@
  */
 #include "coll/reduce_impl.h"
 #include "rma/comm.h"
+#include "rma/gpu.h"
 #include "rma/ucx.h"
 #include "rma/win.h"
 
@@ -103,6 +104,7 @@ oriel_info(oriel_ctx *ctx, void (*line)(void *arg, const char *text), void *arg)
 	out_say(&o, "waits: %s",
 	        ctx->crowded ? "yield at once (ranks share CPUs)"
 	                     : "spin, then yield (a CPU for each rank)");
+	gpu_say(ctx, &o);
 	out_say(&o, "reductions: %s", ctx->reduce->name);
 	rc = oriel_mem_stats(ctx, &s);
 	if (!rc)

@@ -1,0 +1,33 @@
+/*
+ * gpu.h - the GPU of a context: one device, its driver and what hangs off it.
+ *
+ * A context has at most one GPU (a process that drives several has several
+ * contexts). It is opened at oriel_init if the calling thread has a CUDA context,
+ * or if ORIEL_CUDA names a device; else by the first call that needs one. Files
+ * that include cuda.h include rma/gpu_cuda.h; this header is for all others, and
+ * what it declares is there without CUDA, too (rma/no_gpu.c).
+ */
+#ifndef RMA_GPU_H
+#define RMA_GPU_H
+
+#include "rma/ctx.h"
+
+struct gpu;
+
+/* At the end of oriel_init. Errors only if ORIEL_CUDA asks for what is not there. */
+int gpu_init(oriel_ctx *ctx);
+/* Nothing uses its memory or streams any more. */
+void gpu_close(oriel_ctx *ctx);
+/* Opens it if it is not open: the calling thread's device, or the one that ORIEL_CUDA names.
+ * ENOTSUP says why there is none. */
+int gpu_need(oriel_ctx *ctx, struct gpu **gpu);
+/* NULL: not open. */
+static inline struct gpu *
+gpu_of(const oriel_ctx *ctx)
+{
+	return load_acquire(&ctx->gpu);
+}
+/* Lines for oriel_info. */
+void gpu_say(oriel_ctx *ctx, const struct out *out);
+
+#endif

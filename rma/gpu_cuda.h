@@ -1,0 +1,34 @@
+/*
+ * gpu_cuda.h - the GPU of a context, for the files that call the driver.
+ *
+ * The driver works on the calling thread's current context: gpu_enter makes ours
+ * current, gpu_leave puts back what was there.
+ */
+#ifndef RMA_GPU_CUDA_H
+#define RMA_GPU_CUDA_H
+
+#include "rma/cuda_load.h"
+#include "rma/gpu.h"
+
+#define GPU_STREAMS 2 /* internal ones: more would alias in the hardware's queues */
+
+struct gpu {
+	oriel_ctx *ctx;
+	CUdevice dev;
+	CUcontext cu; /* the device's primary one, retained */
+	char name[96];
+	CUuuid uuid;
+	int driver;       /* version, 1000 * major + 10 * minor */
+	bool wait_values; /* streams can write and wait for 64-bit words */
+	bool vmm;         /* memory can be shared by file descriptor */
+	CUstream stream[GPU_STREAMS];
+	char chosen[96]; /* why this device */
+};
+
+/* 0, or EGPU with the driver's words and what was being done. */
+int gpu_check(CUresult rc, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* True: it has to be left again. */
+int gpu_enter(const struct gpu *g, bool *entered);
+void gpu_leave(bool entered);
+
+#endif
