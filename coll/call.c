@@ -74,6 +74,12 @@ choose(struct coll_call *c, struct recent **out)
 	return rc;
 }
 
+int
+coll_choose(struct coll_call *c, struct recent **out)
+{
+	return choose(c, out);
+}
+
 static void
 fill_job(struct job *j, struct coll_call *c, const struct recent *r)
 {
@@ -96,8 +102,8 @@ stage(const struct coll_call *c)
 }
 
 /* What the description holds. */
-static void
-forget(struct coll_call *c)
+void
+coll_forget(struct coll_call *c)
 {
 	free(c->lens);
 	c->lens = NULL;
@@ -180,7 +186,7 @@ end:
 	comm_call_end(c->comm);
 forget:
 	if (unlikely(c->stage || c->lens))
-		forget(c);
+		coll_forget(c);
 	return rc;
 }
 
@@ -225,7 +231,7 @@ free_req(oriel_req **req)
 	struct coll_req *r = of(*req);
 
 	instance_unpin(r->job.inst);
-	forget(&r->call);
+	coll_forget(&r->call);
 	comm_put(r->call.comm);
 	req_bury(req);
 }
@@ -350,7 +356,7 @@ coll_req_go(struct coll_req *r, int rc, bool persistent, oriel_req **req)
 	return rc;
 
 forget:
-	forget(&r->call);
+	coll_forget(&r->call);
 	free(r);
 	return rc;
 }

@@ -81,6 +81,12 @@ struct coll_req;
 int coll_req_make(struct coll_req **out, struct coll_call **c);
 int coll_req_go(struct coll_req *r, int rc, bool persistent, oriel_req **req);
 
+/* Chooses an algorithm; between comm_call_begin and comm_call_end. */
+struct recent;
+int coll_choose(struct coll_call *c, struct recent **out);
+/* Frees what the description holds. */
+void coll_forget(struct coll_call *c);
+
 /* What a blocking call was asked, before anything was made of it. */
 struct coll_key {
 	const void *in, *out;
@@ -151,6 +157,19 @@ coll_again(oriel_comm *comm, enum coll_op op, const struct coll_key *key, int *r
 		return coll_run(&c, rc, NULL);                                                     \
 	}                                                                                          \
 	COLL_REQUESTS(name, COLL_ARGS(params), COLL_ARGS(args))
+
+/* The form on a GPU's stream: coll/on_stream.c. It frees what the description holds. */
+struct CUstream_st;
+int coll_run_on_stream(struct coll_call *c, int rc, struct CUstream_st *stream);
+
+#define COLL_ON_STREAM(name, params, args)                                                         \
+	int oriel_##name##_on_stream(params, struct CUstream_st *stream)                           \
+	{                                                                                          \
+		struct coll_call c;                                                                \
+		int rc = describe_##name(&c, args);                                                \
+                                                                                                   \
+		return coll_run_on_stream(&c, rc, stream);                                         \
+	}
 
 #define COLL_REQUESTS(name, params, args)                                                          \
 	int oriel_i##name(params, oriel_req **req)                                                 \

@@ -34,11 +34,11 @@ static int __attribute__((cold)) no_such_name(const char *name)
 	fail(ORIEL_EINVAL, "no collective is called \"%.60s\"; there are", name);
 	for (int i = 0; i < COLL_OPS; i++)
 		fail_more(ORIEL_EINVAL, "%s %s", i ? "," : "", coll_kinds[i].name);
-	return fail_more(ORIEL_EINVAL, ", and the v and v_list forms");
+	return fail_more(ORIEL_EINVAL, ", the v and v_list forms, and those on_stream");
 }
 
-/* "alltoallv_list": the op, whether blocks may differ, and whether all ranks know how long they
- * are. */
+/* "alltoallv_list", "allgather_on_stream": the op, whether blocks may differ, and whether all ranks
+ * know how long they are. */
 static int
 parse_name(const char *name, size_t len, struct question *q)
 {
@@ -48,6 +48,10 @@ parse_name(const char *name, size_t len, struct question *q)
 		return fail(ORIEL_EINVAL, "name is NULL");
 	n = strlen(name);
 	q->bytes = len;
+	if (has_suffix(name, n, "_on_stream")) {
+		q->flags |= SELECT_STREAM;
+		n -= strlen("_on_stream");
+	}
 	if (tuning_op(name, n, &q->op)) {
 		if (q->op <= COLL_AGREE)
 			q->bytes = 0;
@@ -205,9 +209,9 @@ why_not(const struct question *q, const struct coll_row *row, char *text, size_t
 		if (rule[i].row != row)
 			continue;
 		named = named ? named : &rule[i];
-		if (!here && select_holds(&rule[i], rule[i].bytes.min, &q->shape))
+		if (!here && select_holds(&rule[i], rule[i].bytes.min, q->flags, &q->shape))
 			here = &rule[i];
-		held = select_holds(&rule[i], q->bytes, &q->shape) ? &rule[i] : NULL;
+		held = select_holds(&rule[i], q->bytes, q->flags, &q->shape) ? &rule[i] : NULL;
 	}
 	named = here ? here : named;
 	if (held) {

@@ -2,6 +2,7 @@
  * move.c - the collectives that move equal blocks, or one vector.
  */
 #include "coll/call.h"
+#include "oriel_cuda.h"
 
 static inline int
 describe_barrier(struct coll_call *c, oriel_comm *comm)
@@ -159,6 +160,19 @@ COLL_FORMS_OF(COLL_GATHER, gather,
 COLL_FORMS_OF(COLL_SCATTER, scatter,
               COLL_ARGS(oriel_comm *comm, const void *in, void *out, size_t len, int root),
               COLL_ARGS(comm, in, out, len, root), in, out, len, NULL, 0, root)
+
+COLL_ON_STREAM(barrier, COLL_ARGS(oriel_comm *comm), COLL_ARGS(comm))
+COLL_ON_STREAM(allgather, COLL_ARGS(oriel_comm *comm, const void *in, void *out, size_t len),
+               COLL_ARGS(comm, in, out, len))
+COLL_ON_STREAM(alltoall, COLL_ARGS(oriel_comm *comm, const void *in, void *out, size_t len),
+               COLL_ARGS(comm, in, out, len))
+COLL_ON_STREAM(bcast, COLL_ARGS(oriel_comm *comm, void *buf, size_t len, int root),
+               COLL_ARGS(comm, buf, len, root))
+COLL_ON_STREAM(gather, COLL_ARGS(oriel_comm *comm, const void *in, void *out, size_t len, int root),
+               COLL_ARGS(comm, in, out, len, root))
+COLL_ON_STREAM(scatter,
+               COLL_ARGS(oriel_comm *comm, const void *in, void *out, size_t len, int root),
+               COLL_ARGS(comm, in, out, len, root))
 
 int
 comm_allgather(oriel_comm *comm, const void *in, void *out, size_t len)

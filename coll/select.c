@@ -204,12 +204,13 @@ inside(const struct tuning_range *r, size_t n)
  * what each holds: only ranges that leave the number open hold for them.
  */
 static bool
-holds_here(const struct tuning_rule *rule, const struct shape *shape)
+holds_here(const struct tuning_rule *rule, unsigned flags, const struct shape *shape)
 {
 	size_t node = shape->size == 1 ? 1 : (size_t)shape->node;
 	const struct tuning_range *r = &rule->nodes;
 
-	if (!inside(&rule->ranks, (size_t)shape->size))
+	if (!inside(&rule->ranks, (size_t)shape->size) ||
+	    !inside(&rule->stream, flags & SELECT_STREAM ? 1 : 0))
 		return false;
 	if (!node)
 		return r->min <= 2 && r->max == SIZE_MAX && rule->per_node.min <= 1 &&
@@ -218,9 +219,10 @@ holds_here(const struct tuning_rule *rule, const struct shape *shape)
 }
 
 bool
-select_holds(const struct tuning_rule *rule, size_t bytes, const struct shape *shape)
+select_holds(const struct tuning_rule *rule, size_t bytes, unsigned flags,
+             const struct shape *shape)
 {
-	return holds_here(rule, shape) && inside(&rule->bytes, bytes);
+	return holds_here(rule, flags, shape) && inside(&rule->bytes, bytes);
 }
 
 const char *
@@ -301,7 +303,7 @@ select_choose(const struct selection *s, enum coll_op op, size_t bytes, unsigned
 		const struct tuning_rule *rule = &s->t.rule[i];
 		const struct tuning_range *r = &rule->bytes;
 
-		if (!holds_here(rule, shape) || rule_unfit(rule, flags, shape, &c.arg))
+		if (!holds_here(rule, flags, shape) || rule_unfit(rule, flags, shape, &c.arg))
 			continue;
 		if (!inside(r, bytes)) {
 			narrow(&c, r, bytes);

@@ -17,6 +17,7 @@ struct knobs;
 /* What a call wants of an algorithm; or-ed. */
 #define SELECT_ORDERED 1u /* the op does not commute */
 #define SELECT_V 2u       /* blocks may differ in size */
+#define SELECT_STREAM 4u  /* it runs on a stream of a GPU */
 
 struct coll_choice {
 	const struct coll_row *row;
@@ -53,7 +54,8 @@ const char *select_unfit(const struct coll_row *row, unsigned flags, const struc
 /* The rules of op in their order. */
 const struct tuning_rule *selection_rules(const struct selection *s, enum coll_op op, size_t *n);
 /* All conditions of the rule hold; its algorithm may still be unfit. */
-bool select_holds(const struct tuning_rule *rule, size_t bytes, const struct shape *shape);
+bool select_holds(const struct tuning_rule *rule, size_t bytes, unsigned flags,
+                  const struct shape *shape);
 /* "allgather=ring (from the environment)": what is forced for op; NULL: nothing. */
 const char *selection_forced(const struct selection *s, enum coll_op op);
 /* Rules of the built-in table whose algorithm does not exist, and the first of them. */

@@ -31,6 +31,7 @@ static const struct key {
 	{ "nodes", offsetof(struct tuning_rule, nodes), 1, false },
 	{ "per_node", offsetof(struct tuning_rule, per_node), 1, false },
 	{ "bytes", offsetof(struct tuning_rule, bytes), 0, true },
+	{ "stream", offsetof(struct tuning_rule, stream), 0, false },
 };
 #define N_KEYS ARRAY_SIZE(keys)
 enum { KEY_USE = N_KEYS, KEY_CHUNK }; /* beside those of the table */
@@ -238,7 +239,9 @@ parse_setting(const struct parser *p, struct word w, struct tuning_rule *rule, u
 		k++;
 	if (k == N_KEYS && !word_is(name, "use")) {
 		if (!word_is(name, "chunk"))
-			return bad(p, w, "the names are ranks, nodes, per_node, bytes, use, chunk");
+			return bad(
+			        p, w,
+			        "the names are ranks, nodes, per_node, bytes, stream, use, chunk");
 		k = KEY_CHUNK;
 	}
 	if (*seen & 1u << k)
@@ -288,6 +291,7 @@ parse_rule(const struct parser *p, struct word op, const char *at, const char *e
 		                    .nodes = any,
 		                    .per_node = any,
 		                    .bytes = any,
+		                    .stream = any,
 		                    .origin = p->origin,
 		                    .line = p->line };
 	struct word w, whole = { op.at, (size_t)(end - op.at) };

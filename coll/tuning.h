@@ -8,7 +8,8 @@
  *	bcast bytes=1M- use=chain chunk=256K
  *
  * A rule's conditions are ranges, both ends included; one that is not there
- * always holds. Whoever parses owns the rules; nothing here keeps state.
+ * always holds. stream=1 holds for calls on a GPU's stream, stream=0 for the others.
+ * Whoever parses owns the rules; nothing here keeps state.
  */
 #ifndef COLL_TUNING_H
 #define COLL_TUNING_H
@@ -36,7 +37,7 @@ struct tuning_range {
 
 struct tuning_rule {
 	enum coll_op op;
-	struct tuning_range ranks, nodes, per_node, bytes;
+	struct tuning_range ranks, nodes, per_node, bytes, stream;
 	const struct coll_row *row;
 	int arg;            /* clipped to what the number of ranks allows; 0: the least */
 	size_t chunk;       /* bytes; 0: the call is not cut */

@@ -172,6 +172,9 @@ int oriel_comm_free(oriel_comm *comm);
  * reached, ends with EABORTED. For ever: free it or end the context.
  */
 int oriel_comm_abort(oriel_comm *comm);
+/* 0, or the error with which calls on comm end: it has failed or was aborted, and the detail says
+ * who and when. Local. */
+int oriel_comm_status(oriel_comm *comm);
 /*
  * Collective over the survivors, after a failure or an abort of comm, or without
  * one: a new communicator of the ranks that live, in the same order. They agree

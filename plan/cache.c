@@ -5,6 +5,7 @@
 #include "plan/launch.h"
 
 #include "coll/select.h"
+#include "plan/stream.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,6 +50,9 @@ instance_free(struct instance *inst)
 		free(inst->launch[k].room);
 		free(inst->launch[k].openings);
 	}
+	if (inst->stream)
+		free(inst->stream->chan);
+	free(inst->stream);
 	free(inst);
 }
 
@@ -68,6 +72,7 @@ plan_state_free(oriel_comm *comm)
 	chan_drop_boxes(comm);
 	if (!s)
 		return;
+	stream_state_free(comm);
 	while (s->cache) {
 		struct instance *inst = s->cache;
 
@@ -143,10 +148,9 @@ streams(const struct plan *plan)
 }
 
 int
-instance_connect(oriel_comm *comm, struct instance *inst, struct launch *l)
+instance_connect_slot(oriel_comm *comm, struct instance *inst, struct launch *l, unsigned slot)
 {
 	const struct plan *plan = inst->plan;
-	unsigned slot = (unsigned)(l - inst->launch);
 	struct chan **chan = calloc(plan->n_edges + 1, sizeof(struct chan *));
 	int rc = 0;
 
@@ -168,8 +172,17 @@ instance_connect(oriel_comm *comm, struct instance *inst, struct launch *l)
 	l->streams = streams(plan);
 	l->chan = chan;
 	name_calls(l);
-	make_room(l);
 	return 0;
+}
+
+int
+instance_connect(oriel_comm *comm, struct instance *inst, struct launch *l)
+{
+	int rc = instance_connect_slot(comm, inst, l, (unsigned)(l - inst->launch));
+
+	if (!rc)
+		make_room(l);
+	return rc;
 }
 
 static int
@@ -316,17 +329,9 @@ launch_take_scratch(struct launch *l)
 	return rc;
 }
 
-/* Whatever all ranks know decides here: what may be long, and so whether "ready" is said. */
 int
-launch_shape(struct launch *l, const struct binding *b)
+launch_sizes(struct launch *l, const struct binding *b)
 {
-	const size_t direct = (size_t)l->ctx->knobs.v.direct_min;
-	const size_t eager = (size_t)l->ctx->knobs.v.eager_max;
-	const size_t small = direct < eager ? direct : eager;
-	const size_t at_once = small < MBOX_SCRATCH ? small : MBOX_SCRATCH;
-	size_t largest = 0;
-
-	l->shaped = false;
 	l->clipped = false;
 	for (int i = 0; i < MBOX_BUFS; i++) {
 		uint32_t count = l->plan->count[i];
@@ -339,18 +344,38 @@ launch_shape(struct launch *l, const struct binding *b)
 			l->size[i] = b->bytes;
 			l->clipped = true;
 		}
+	}
+	l->block = b->block;
+	l->bytes = b->bytes;
+	l->salt = b->salt;
+	return 0;
+}
+
+/* Whatever all ranks know decides here: what may be long, and so whether "ready" is said. */
+int
+launch_shape(struct launch *l, const struct binding *b)
+{
+	const size_t direct = (size_t)l->ctx->knobs.v.direct_min;
+	const size_t eager = (size_t)l->ctx->knobs.v.eager_max;
+	const size_t small = direct < eager ? direct : eager;
+	const size_t at_once = small < MBOX_SCRATCH ? small : MBOX_SCRATCH;
+	size_t largest = 0;
+
+	int rc;
+
+	l->shaped = false;
+	rc = launch_sizes(l, b);
+	if (rc)
+		return rc;
+	for (int i = 0; i < MBOX_BUFS; i++)
 		if (l->size[i] > largest)
 			largest = l->size[i];
-	}
 	l->at_once = at_once > MBOX_LINE_DATA ? at_once : MBOX_LINE_DATA;
 	l->hash = wire_hash(l->plan->hash ^ selection_hash(l->ctx->selection) ^
 	                            (uint64_t)b->salt << 32 ^ !!b->ragged,
 	                    b->block, l->clipped ? b->bytes ^ l->at_once << 32 : l->at_once);
 	l->tag = wire_tag(l->hash);
 	l->large = largest > l->at_once || b->ragged;
-	l->block = b->block;
-	l->bytes = b->bytes;
-	l->salt = b->salt;
 	l->ragged = b->ragged;
 	l->record.bytes = b->block;
 	l->shaped = true;

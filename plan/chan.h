@@ -53,6 +53,9 @@ struct chan {
 		uint8_t dst, last;
 	} known;
 	struct box *box;
+	/* plan/stream.h: */
+	unsigned long long dev_in, dev_out;  /* the mailboxes as streams see them; 0: not yet */
+	uint64_t records_told, records_read; /* ever */
 	oriel_comm *comm;
 	struct peer *peer;
 	int rank; /* peer's in comm */

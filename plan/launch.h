@@ -103,10 +103,12 @@ struct instance {              /* a cached plan and its launches */
 	size_t bytes;
 	uint32_t pins; /* requests and running calls that need it */
 	struct launch launch[MBOX_CALLS];
+	struct launch *stream; /* plan/stream.h; NULL: never used on a stream */
 };
 
 struct plan_state {
-	struct peer_dir chans; /* rank * MBOX_CHANNELS + channel */
+	struct stream_state *stream; /* plan/stream.h; NULL: nothing was ever called on a stream */
+	struct peer_dir chans;       /* rank * MBOX_CHANNELS + channel */
 	struct instance *cache;
 	size_t bytes;
 	/*
@@ -134,8 +136,12 @@ struct plan_state {
 int plan_state_make(oriel_comm *comm);
 int instance_search(oriel_comm *comm, const struct program *program, const struct shape *shape,
                     struct instance **out);
+/* Sizes of the buffers. ERANGE. */
+int launch_sizes(struct launch *l, const struct binding *b);
 /* The channels of the slot that call uses. */
 int instance_connect(oriel_comm *comm, struct instance *inst, struct launch *l);
+/* The same for one that stands alone. */
+int instance_connect_slot(oriel_comm *comm, struct instance *inst, struct launch *l, unsigned slot);
 /* What depends on sizes alone, and room for TMP of small calls. */
 int launch_shape(struct launch *l, const struct binding *b);
 /* TMP of a large call, until it ends. */

@@ -485,6 +485,15 @@ oriel_comm_abort(oriel_comm *comm)
 	return 0;
 }
 
+int
+oriel_comm_status(oriel_comm *comm)
+{
+	int rc = comm_enter(comm);
+	uint64_t word = rc ? 0 : comm_failed(comm);
+
+	return word ? comm_fail_error(comm, word) : rc;
+}
+
 static void
 watch(oriel_comm *c)
 {

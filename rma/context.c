@@ -354,6 +354,7 @@ ctx_create(oriel_ctx *ctx, const struct oriel_bootstrap *user)
 	int rc;
 
 	pthread_mutex_init(&ctx->task_lock, NULL);
+	pthread_mutex_init(&ctx->streams_lock, NULL);
 	pthread_mutex_init(&ctx->lock, NULL);
 	pthread_mutex_init(&ctx->progress, NULL);
 	pthread_mutex_init(&ctx->peers_lock, NULL);
@@ -515,6 +516,7 @@ ctx_destroy(oriel_ctx *ctx)
 		munmap(ctx->alive, 4096);
 	pthread_mutex_destroy(&ctx->lock);
 	pthread_mutex_destroy(&ctx->task_lock);
+	pthread_mutex_destroy(&ctx->streams_lock);
 	pthread_mutex_destroy(&ctx->progress);
 	pthread_mutex_destroy(&ctx->peers_lock);
 	free(ctx->deadly_ops);

@@ -5,7 +5,7 @@
  * control slab, peers of the node, ucx, helper thread), ctx_destroy undoes it.
  *
  * Locks, by rank (a thread takes them in ascending order only):
- *   0 ctx->task_lock  advancing tasks (rma/task.h)
+ *   0 ctx->task_lock  advancing tasks (rma/task.h); or ctx->streams_lock
  *   1 ctx->lock       tables of windows, communicators; first contacts
  *   2 ctx->progress   whoever drains rings and progresses UCX; taken with trylock
  *                     by waiters. Message handlers run under it.
@@ -29,6 +29,7 @@ struct peer;
 struct selection;
 struct ucx; /* rma/ucx.h; NULL without it */
 struct gpu;
+struct stream_state;
 struct reduce_set;
 
 #define BOOT_REC_UCX 1024
@@ -78,11 +79,12 @@ struct oriel_ctx {
 	struct ctl *ctl; /* mine */
 	struct boot_rec rec;
 
-	pthread_mutex_t lock;       /* 1 */
-	pthread_mutex_t progress;   /* 2 */
-	pthread_mutex_t peers_lock; /* 4: writing peers */
-	struct peer_dir peers;      /* by world rank: struct peer * */
-	struct peer **local;        /* the node's ranks by local index; all present after init */
+	pthread_mutex_t streams_lock; /* 0: the list of communicators that streams wait on */
+	pthread_mutex_t lock;         /* 1 */
+	pthread_mutex_t progress;     /* 2 */
+	pthread_mutex_t peers_lock;   /* 4: writing peers */
+	struct peer_dir peers;        /* by world rank: struct peer * */
+	struct peer **local;          /* the node's ranks by local index; all present after init */
 	struct oriel_comm *world;
 	struct table *wins;  /* id -> oriel_win *, read by handlers: own lock inside */
 	struct table *comms; /* id -> oriel_comm * */
@@ -116,6 +118,7 @@ struct oriel_ctx {
 
 	struct gpu *gpu; /* rma/gpu.h; NULL: not open, and gpu_why says why */
 	char gpu_why[256];
+	struct stream_state *streams; /* plan/stream.h; under streams_lock */
 
 	struct peer *failed_peers; /* chained by next_failed, newest first */
 	struct recorder *rec_out;

@@ -27,6 +27,8 @@ gpu_of(const oriel_ctx *ctx)
 {
 	return load_acquire(&ctx->gpu);
 }
+/* In plan/: the helper's look at communicators that streams wait on. Takes ctx->streams_lock. */
+void stream_watch(oriel_ctx *ctx);
 /* Lines for oriel_info. */
 void gpu_say(oriel_ctx *ctx, const struct out *out);
 

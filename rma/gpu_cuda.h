@@ -22,6 +22,7 @@ struct gpu {
 	bool wait_values; /* streams can write and wait for 64-bit words */
 	bool vmm;         /* memory can be shared by file descriptor */
 	CUstream stream[GPU_STREAMS];
+	struct pool *pool;
 	char chosen[96]; /* why this device */
 };
 

@@ -9,6 +9,7 @@
 #include "rma/helper.h"
 
 #include "rma/am.h"
+#include "rma/gpu.h"
 #include "rma/task.h"
 #include "rma/doorbell.h"
 #include "rma/ucx.h"
@@ -24,6 +25,7 @@
 #define TICK_MAX_NS 1000000000u
 #define TICK_MIN_NS 10000000u
 #define NAPPING_NS 100000000u /* after the last job that was seen to begin */
+#define STREAM_NAP_MS 20
 #define NAP_MS 1 /* while callers poll: the longest that progress can pause when they stop */
 
 struct helper {
@@ -228,6 +230,9 @@ sleep_armed(struct helper *h, uint64_t now)
 
 	if (naps && ms > NAP_MS)
 		ms = NAP_MS;
+	/* Failures wake waiting threads; but a stream that waits is let go by this one. */
+	if (load_relaxed(&ctx->streams) && ms > STREAM_NAP_MS)
+		ms = STREAM_NAP_MS;
 	idle = helper_lies_down(ctx, naps);
 	h->fds[FD_UCX].fd = ctx->ucx ? arm_ucx(ctx) : -1;
 	if (idle && !is_called(ctx) && (!ctx->ucx || h->fds[FD_UCX].fd >= 0))
@@ -267,6 +272,7 @@ helper_main(void *arg)
 
 		if (now >= h->next_tick)
 			tick(h, now);
+		stream_watch(ctx);
 		if (load_relaxed(&ctx->begun) != h->begun) {
 			h->begun = load_relaxed(&ctx->begun);
 			h->nap_until = now + NAPPING_NS;

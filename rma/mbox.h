@@ -21,6 +21,8 @@
  * 576     64             ready: the writer's destination buffers of a call
  * 640     64             placing: the call in which the writer writes the owner's
  *                        buffers just now, or 0
+ * 1024    2048           stream: cells and records of calls on GPU streams, whose meaning
+ *                        plan/stream_cells.h knows
  * 4096    8 * 8192       scratch[]: payload of small messages
  */
 #ifndef RMA_MBOX_H
@@ -77,7 +79,9 @@ struct mbox {
 	struct mbox_credit credit;
 	struct mbox_ready ready;
 	struct mbox_placing placing;
-	char pad[4096 - 64 * MBOX_SLOTS - 192];
+	char pad[1024 - 64 * MBOX_SLOTS - 192];
+	char stream[2048] __attribute__((aligned(64)));
+	char pad2[1024];
 	char scratch[MBOX_SLOTS][MBOX_SCRATCH];
 };
 

@@ -165,8 +165,8 @@ Test(select, nodes_that_are_not_alike)
 			                          .ranks = { 0, SIZE_MAX },
 			                          .bytes = { 0, SIZE_MAX } };
 
-		cr_expect_eq(select_holds(&rule, 0, &several), cases[i].holds, "case %zu", i);
-		cr_expect_eq(select_holds(&rule, 0, &alone),
+		cr_expect_eq(select_holds(&rule, 0, 0, &several), cases[i].holds, "case %zu", i);
+		cr_expect_eq(select_holds(&rule, 0, 0, &alone),
 		             cases[i].nodes.min <= 1 && cases[i].per_node.min <= 1,
 		             "case %zu, one rank on one node", i);
 	}

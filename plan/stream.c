@@ -1,0 +1,349 @@
+/*
+ * stream.c - a call on a stream, from its arguments to the last op enqueued; and
+ * what frees waiting streams after a failure.
+ */
+#include "plan/stream.h"
+
+#include "rma/gpu.h"
+
+#ifdef HAVE_CUDA_HEADERS
+#include "plan/stream_impl.h"
+
+#include "coll/select.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define TMP_LEAST ((size_t)1 << 20)
+
+/* ---- A communicator's state ---- */
+
+static int
+make_events(struct stream_state *st)
+{
+	CUevent *events[] = { &st->fork, &st->join, &st->last };
+	int rc = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(events) && !rc; i++)
+		rc = gpu_check(CU(cuEventCreate)(events[i], CU_EVENT_DISABLE_TIMING),
+		               "cuEventCreate");
+	return rc;
+}
+
+static void
+free_state(struct stream_state *st)
+{
+	CUevent events[] = { st->fork, st->join, st->last };
+	struct stream_old *old;
+	bool entered;
+
+	if (gpu_enter(st->g, &entered))
+		return;
+	for (size_t i = 0; i < ARRAY_SIZE(events); i++)
+		if (events[i])
+			CU(cuEventDestroy)(events[i]);
+	gpu_leave(entered);
+	while ((old = st->old)) {
+		st->old = old->next;
+		pool_free(st->g->pool, old->ptr);
+		free(old);
+	}
+	pool_free(st->g->pool, st->tmp);
+	free(st);
+}
+
+static int
+make_state(oriel_comm *comm, struct gpu *g)
+{
+	struct stream_state *st = calloc(1, sizeof(*st));
+	int rc;
+
+	if (!st)
+		return fail(ORIEL_ENOMEM, "no memory for a communicator's calls on streams");
+	st->comm = comm;
+	st->g = g;
+	rc = make_events(st);
+	if (rc) {
+		free_state(st);
+		return rc;
+	}
+	comm->plan->stream = st;
+	pthread_mutex_lock(&comm->ctx->streams_lock);
+	st->next = comm->ctx->streams;
+	comm->ctx->streams = st;
+	pthread_mutex_unlock(&comm->ctx->streams_lock);
+	return 0;
+}
+
+void
+stream_state_free(oriel_comm *comm)
+{
+	struct stream_state *st = comm->plan ? comm->plan->stream : NULL, **at;
+
+	if (!st)
+		return;
+	pthread_mutex_lock(&comm->ctx->streams_lock);
+	for (at = &comm->ctx->streams; *at != st;)
+		at = &(*at)->next;
+	*at = st->next;
+	pthread_mutex_unlock(&comm->ctx->streams_lock);
+	comm->plan->stream = NULL;
+	free_state(st);
+}
+
+/* ---- Failures ---- */
+
+/* Every cell of this rank that a stream of its own may wait on. */
+static void
+release(struct stream_state *st)
+{
+	struct peer_dir *d = &st->comm->plan->chans;
+	uint64_t value = STREAM_RELEASE + (load_relaxed(&st->eager) << STREAM_STEP_BITS);
+
+	for (int i = 0; i < d->n_chunks; i++) {
+		struct chan **chunk = load_acquire(&d->chunk[i]) ? (void *)d->chunk[i] : NULL;
+
+		for (int j = 0; chunk && j < DIR_CHUNK; j++) {
+			struct chan *c = load_acquire(&chunk[j]);
+			struct stream_cells *cells = c ? stream_cells(c->in) : NULL;
+
+			if (!c || !load_relaxed(&c->dev_in))
+				continue;
+			store_release(&cells->signal, value);
+			store_release(&cells->ready, value);
+			store_release(&cells->captured_signal, STREAM_RELEASE);
+			store_release(&cells->captured_ready, STREAM_RELEASE);
+		}
+	}
+}
+
+void
+stream_watch(oriel_ctx *ctx)
+{
+	if (likely(!load_relaxed(&ctx->streams)))
+		return;
+	pthread_mutex_lock(&ctx->streams_lock);
+	for (struct stream_state *st = ctx->streams; st; st = st->next) {
+		struct peer *p = comm_failed(st->comm) ? NULL : comm_failed_member(st->comm);
+
+		if (p)
+			comm_fail(st->comm, comm_fail_word(p->rank, load_relaxed(&st->calls)));
+		if (comm_failed(st->comm))
+			release(st);
+	}
+	pthread_mutex_unlock(&ctx->streams_lock);
+}
+
+/* ---- A call ---- */
+
+static int
+bind_plan(oriel_comm *comm, struct instance *inst)
+{
+	struct launch *l = inst->stream;
+	int rc;
+
+	if (l)
+		return 0;
+	l = calloc(1, sizeof(*l));
+	if (!l)
+		return fail(ORIEL_ENOMEM, "no memory for a call of %s", inst->plan->program->name);
+	/* The mailboxes of the first slot: their cells are apart from what calls of the host use.
+	 */
+	rc = instance_connect_slot(comm, inst, l, 0);
+	if (rc) {
+		free(l);
+		return rc;
+	}
+	inst->stream = l;
+	return 0;
+}
+
+/* TMP; it only grows. */
+static int
+take_scratch(struct stream_state *st, size_t size)
+{
+	size_t want = st->tmp_size ? st->tmp_size : TMP_LEAST;
+	struct stream_old *old;
+	void *p;
+	int rc;
+
+	if (size <= st->tmp_size)
+		return 0;
+	while (want < size)
+		want *= 2;
+	old = malloc(sizeof(*old));
+	if (!old)
+		return fail(ORIEL_ENOMEM, "no memory to keep scratch");
+	rc = pool_alloc(st->g->pool, want, CACHE_LINE, &p);
+	if (rc) {
+		free(old);
+		return fail_in(rc, "%zu bytes of scratch in the GPU", want);
+	}
+	if (st->tmp) {
+		*old = (struct stream_old){ st->old, st->tmp };
+		st->old = old;
+	} else {
+		free(old);
+	}
+	st->tmp = p;
+	st->tmp_size = want;
+	return 0;
+}
+
+static int
+shape(struct stream_call *sc, const struct binding *b)
+{
+	struct launch *l = sc->l;
+	int rc;
+
+	if (b->ragged)
+		return fail(ORIEL_ENOTSUP, "%s: blocks that differ in size, on a stream",
+		            l->plan->program->name);
+	rc = launch_sizes(l, b);
+	if (!rc)
+		rc = take_scratch(sc->st, l->size[TMP]);
+	if (rc)
+		return rc;
+	l->hash = wire_hash(l->plan->hash ^ selection_hash(l->ctx->selection) ^
+	                            (uint64_t)b->salt << 32 ^ sc->captured,
+	                    b->block, b->bytes);
+	l->binding = b;
+	l->base[IN] = b->buf[IN];
+	l->base[OUT] = b->buf[OUT];
+	l->base[TMP] = sc->st->tmp;
+	return 0;
+}
+
+/* Behind the last call of the communicator, if that is on another stream. */
+static int
+follow(const struct stream_call *sc)
+{
+	struct stream_state *st = sc->st;
+
+	if (!st->any_last || st->last_stream == sc->s || sc->captured)
+		return 0;
+	return gpu_check(CU(cuStreamWaitEvent)(sc->s, st->last, 0), "cuStreamWaitEvent");
+}
+
+static int
+leave_mark(const struct stream_call *sc)
+{
+	struct stream_state *st = sc->st;
+
+	if (sc->captured)
+		return 0;
+	st->last_stream = sc->s;
+	st->any_last = true;
+	return gpu_check(CU(cuEventRecord)(st->last, sc->s), "cuEventRecord");
+}
+
+static int
+enqueue(struct stream_call *sc, const struct binding *b)
+{
+	int rc = bind_plan(sc->st->comm, sc->inst);
+
+	if (rc)
+		return rc;
+	sc->l = sc->inst->stream;
+	sc->l->culprit = -1;
+	sc->edge = calloc(sc->inst->plan->n_edges + 1, sizeof(*sc->edge));
+	if (!sc->edge)
+		return fail(ORIEL_ENOMEM, "no memory for a call on a stream");
+	rc = shape(sc, b);
+	if (!rc)
+		rc = stream_exchange(sc);
+	if (!rc)
+		rc = follow(sc);
+	if (!rc)
+		rc = stream_enqueue(sc);
+	if (!rc)
+		rc = leave_mark(sc);
+	free(sc->edge);
+	return rc;
+}
+
+/* What was enqueued can no longer end by itself. */
+static int
+fail_call(struct stream_call *sc, int rc)
+{
+	oriel_comm *comm = sc->st->comm;
+	int culprit = sc->l && sc->l->culprit >= 0 ? sc->l->culprit : comm->ctx->boot.rank;
+	uint64_t word = comm_fail_word(culprit, sc->st->calls), before = comm_failed(comm), stands;
+	char detail[512];
+
+	strncpy(detail, oriel_detail(), sizeof(detail) - 1);
+	detail[sizeof(detail) - 1] = '\0';
+	stands = comm_fail(comm, before ? before : word);
+	if (!before && stands != word && rc != ORIEL_EMISMATCH)
+		return comm_fail_error(comm, stands);
+	return fail(rc, "%s", detail);
+}
+
+static int
+is_captured(CUstream s, bool *is)
+{
+	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+	int rc = gpu_check(CU(cuStreamIsCapturing)(s, &status), "cuStreamIsCapturing");
+
+	*is = status == CU_STREAM_CAPTURE_STATUS_ACTIVE;
+	return rc;
+}
+
+int
+stream_run(oriel_comm *comm, struct instance *inst, const struct binding *b,
+           struct CUstream_st *stream)
+{
+	struct stream_call sc = { .inst = inst, .s = stream };
+	struct gpu *g;
+	bool entered;
+	int rc = gpu_need(comm->ctx, &g);
+
+	if (!rc)
+		rc = gpu_enter(g, &entered);
+	if (rc)
+		return rc;
+	if (!comm->plan->stream)
+		rc = make_state(comm, g);
+	if (!rc)
+		rc = is_captured(stream, &sc.captured);
+	if (rc)
+		goto leave;
+	sc.st = comm->plan->stream;
+	store_relaxed(&sc.st->calls, sc.st->calls + 1);
+	if (!sc.captured)
+		store_relaxed(&sc.st->eager, sc.st->eager + 1);
+	sc.number = sc.st->eager;
+	rc = enqueue(&sc, b);
+	if (rc)
+		rc = fail_call(&sc, rc);
+leave:
+	gpu_leave(entered);
+	return rc;
+}
+
+#else
+
+int
+stream_run(oriel_comm *comm, struct instance *inst, const struct binding *b,
+           struct CUstream_st *stream)
+{
+	struct gpu *g;
+
+	(void)inst;
+	(void)b;
+	(void)stream;
+	return gpu_need(comm->ctx, &g);
+}
+
+void
+stream_state_free(oriel_comm *comm)
+{
+	(void)comm;
+}
+
+void
+stream_watch(oriel_ctx *ctx)
+{
+	(void)ctx;
+}
+#endif

@@ -1,0 +1,57 @@
+/*
+ * stream_impl.h - what the stream executor's files share.
+ */
+#ifndef PLAN_STREAM_IMPL_H
+#define PLAN_STREAM_IMPL_H
+
+#include "plan/local.h"
+#include "plan/stream.h"
+#include "plan/stream_cells.h"
+#include "rma/gpu_cuda.h"
+
+struct stream_edge {                 /* of a call */
+	CUdeviceptr base[MBOX_BUFS]; /* of the peer's buffers, if this rank puts to it */
+	uint32_t batches;            /* sent */
+	bool may_put;                /* the stream has waited for the peer's "ready" */
+};
+
+struct stream_old { /* TMP that was too small; streams may still use it */
+	struct stream_old *next;
+	void *ptr;
+};
+
+struct stream_state {
+	oriel_comm *comm;
+	struct gpu *g;
+	struct stream_state *next; /* in the context's list */
+	uint64_t calls;            /* made */
+	uint64_t eager;            /* of them, not captured: their cells' numbers */
+	void *tmp;
+	size_t tmp_size;
+	struct stream_old *old;
+	CUevent fork, join, last;
+	CUstream last_stream;
+	bool any_last; /* last was recorded */
+	bool released; /* the communicator failed, and its streams were let go */
+};
+
+struct stream_call {
+	struct stream_state *st;
+	struct instance *inst;
+	struct launch *l;
+	CUstream s;
+	bool captured;
+	uint64_t number; /* eager */
+	struct stream_edge *edge;
+	uint64_t told, read; /* edges whose records are told and read, in order */
+};
+
+/* plan/stream_ops.c: enqueues all ops. */
+int stream_enqueue(struct stream_call *sc);
+/* plan/stream_combine.c: reduce and fold by a kernel; avg's division. */
+int stream_combine(const struct stream_call *sc, const struct op *op);
+int stream_finish(const struct stream_call *sc);
+/* plan/stream_exchange.c: peers know this rank's buffers, and it knows theirs. */
+int stream_exchange(struct stream_call *sc);
+
+#endif
