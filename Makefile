@@ -1,28 +1,25 @@
 # Oriel's build; doc/build.md and "make help" say what it offers.
-.DELETE_ON_ERROR:
-.SUFFIXES:
+.DELETE_ON_ERROR .SUFFIXES:
 dry_run := $(findstring n,$(firstword -$(MAKEFLAGS)))
 MAKEFLAGS += -r
 all:
 
 VERSION := $(shell sed -n 's/^\#define ORIEL_VERSION_[A-Z]* //p' include/oriel.h | paste -sd. -)
 SOVERSION := 0
-MODULES := base alloc pmix-boot rma plan coll p2p
+MODULES := base alloc pmix-boot kernels rma plan coll p2p
 GOALS := $(or $(MAKECMDGOALS),all)
 
 # What a goal needs is installed before anything else happens, so that one command is enough on a
 # bare machine (DEPS=no: never). "all" installs nothing: configure says what is missing.
 DEPS_demo := build
 DEPS_deps := build check launch ucx-new bench docs lint
-DEPS_check := build check
-$(foreach t,unit ranks model soak san fault,$(eval DEPS_check-$t := build check))
+$(foreach t,check distcheck-light $(addprefix check-,unit ranks model soak san fault),$(eval DEPS_$t := build check))
 DEPS_check-launch := build check launch
 DEPS_check-ucx-new := build check ucx-new
 $(foreach t,bench bench-mpi,$(eval DEPS_$t := build bench))
 DEPS_doc := build docs
 $(foreach t,lint tidy,$(eval DEPS_$t := build lint))
 DEPS_fmt := lint
-DEPS_distcheck-light := build check
 deps := $(sort $(foreach g,$(GOALS),$(DEPS_$g)))
 ifneq ($(wildcard config.mk),)
 deps := $(if $(filter deps,$(GOALS)),$(deps),$(filter-out build,$(deps)))
@@ -55,9 +52,11 @@ ALL_LDFLAGS := -pthread -Wl,--as-needed,--enable-new-dtags $(LDFLAGS) $(SAN_FLAG
 LIB_LIBS := $(UCX_LIBS) $(PMIX_LIBS) $(LIBS) -lm
 # Programs find the library beside their folder in build/, and where "install" puts it.
 RPATH = -Wl,-rpath,'$$ORIGIN/..:$$ORIGIN/$(shell realpath -m --relative-to='$(bindir)' '$(libdir)')'
+# The stand-in for CUDA's driver, unless LD_LIBRARY_PATH has another.
+CUDA_LIBS = -L$B/sim/cuda -l:libcuda.so.1 -Wl,-rpath,'$$ORIGIN/../../sim/cuda'
 
 # ---- sources: every file of a folder, less what needs something that is not there ----
-absent := $(if $(HAVE_UCX),,rma/ucx% test/rma/ucx% bench/ucx/%) $(if $(HAVE_CUDA_HEADERS),,sim/cuda/% test/sim/standin%) \
+absent := $(if $(HAVE_UCX),,rma/ucx% test/rma/ucx% bench/ucx/%) $(if $(HAVE_CUDA_HEADERS),,sim/cuda/% test/sim/standin% test/kernels/%) \
 	$(if $(HAVE_PMIX),,pmix-boot/pmix% test/pmix-boot/pmix%) \
 	$(if $(HAVE_PMIX_SERVER),,tools/orielrun% test/tools/orielrun%) $(if $(HAVE_JSON),,test/examples/npy%) $(if $(HAVE_BLAS),$(if $(HAVE_JSON),,examples/tp_mlp%),examples/tp_mlp%)
 src = $(filter-out $(absent),$(sort $(wildcard $(1:%=%/*.c))))
@@ -70,7 +69,7 @@ parts = $(patsubst %,$B/%.o,$(filter $1_%,$(basename $(wildcard $1_*.c))))
 lib_src := $(call src,$(MODULES))
 lib_obj := $(lib_src:%.c=$B/%.o)
 sim_obj := $(patsubst %.c,$B/%.o,$(call src,sim)) # the checkers of programs: for tests and oriel_sim
-standin_obj := $(patsubst %.c,$B/%.o,$(call src,sim/cuda)) # a stand-in for CUDA's driver
+standin_obj := $(patsubst %.c,$B/%.o,$(call src,sim/cuda)) $B/coll/reduce_base.o # a stand-in for CUDA's driver
 tool_bin := $(addprefix $B/,$(call progs,tools))
 example_bin := $(addprefix $B/,$(call progs,examples))
 unit_bin := $(addprefix $B/,$(call stems,$(MODULES:%=test/%) test/tools test/sim test/examples))
@@ -114,6 +113,12 @@ $B/%.o: %.c $B/flags config.mk
 $B/examples/%.o $B/test/examples/%.o: EXTRA = $(BLAS_CFLAGS) $(JSON_CFLAGS)
 $(addprefix $B/coll/reduce_,base.o avx2.o avx512.o): EXTRA = -O3 -ffp-contract=off $($(*F)_CFLAGS)
 $B/test/model/%.o: EXTRA = -DORIEL_MODEL -Itest/model
+# One image for all builds; PTX for what comes after the devices that it has code for.
+$B/kernels/embed.o: EXTRA = $(if $(NVCC),-DKERNELS_IMAGE='"build/kernels/oriel.fatbin"')
+$B/kernels/embed.o: $(if $(NVCC),build/kernels/oriel.fatbin)
+build/kernels/oriel.fatbin: $(wildcard kernels/*.cu kernels/*.cuh) kernels/kernels.h include/oriel.h include/oriel_coll.h coll/reduce_convert.h
+	$(call say,NVCC)mkdir -p $(@D) && $(NVCC) -std=c++17 -fmad=false -I. -Iinclude -fatbin -Xfatbin -compress-all \
+		-gencode 'arch=compute_80,code=[sm_80,sm_90,compute_80]' -o $@ kernels/oriel.cu
 
 .SECONDEXPANSION:
 $B/liboriel.a: $(lib_obj) $B/objects
@@ -139,8 +144,8 @@ $(rank_bin): $B/%: $B/%.o $$(call common,$$*) $B/liboriel.a
 # Criterion's process sandbox does not start under the thread sanitizer: test/tsan runs the same tests.
 unit_runner := $(if $(findstring tsan,$B),$B/test/tsan/runner.o)
 $(unit_bin): $B/%: $B/%.o $(unit_runner) $$(call common,$$*) $$(if $$(findstring test/examples,$$*),$B/examples/common.a) $(sim_obj) \
-		$$(if $$(findstring sim/standin,$$*),$(standin_obj)) $B/liboriel.a
-	$(link) -lcriterion $(LIB_LIBS) $(if $(findstring test/examples,$*),$(JSON_LIBS))
+		$$(if $$(findstring sim/standin,$$*),$(standin_obj)) $$(if $$(findstring /kernels,$$*),$B/sim/cuda/libcuda.so.1) $B/liboriel.a
+	$(link) -lcriterion $(LIB_LIBS) $(if $(findstring test/examples,$*),$(JSON_LIBS)) $(if $(findstring /kernels,$*),$(CUDA_LIBS))
 $(model_bin): $B/%: $B/%.o
 	$(link)
 $B/sim/cuda/libcuda.so.1: $(standin_obj)
@@ -154,8 +159,7 @@ $(bench_mpi_bin): $B/%: $$(subst -mpich,,$$(subst -openmpi,,$$*)).c $B/flags
 
 # ---- running ----
 .PHONY: demo deps bench bench-mpi check check-unit check-ranks check-model check-launch check-ucx-new check-san check-soak check-fault check-gpu tests
-deps:
-	@echo "everything is installed"
+deps: ; @echo "everything is installed"
 
 ORIELRUN := $(if $(HAVE_PMIX_SERVER),$B/tools/orielrun,mpirun --oversubscribe --allow-run-as-root)
 demo: all
@@ -203,12 +207,10 @@ bench-mpi: all $(bench_bin) $(bench_mpi_bin)
 
 # ---- looking after the source ----
 .PHONY: loc fmt tidy lint lint-fmt lint-rules cppcheck hdr-check knobs doc
-loc:
-	@tools/loc
+loc: ; @tools/loc
 
 CLANG_FORMAT ?= clang-format-14
-fmt:
-	$(CLANG_FORMAT) -i $(c_files)
+fmt: ; $(CLANG_FORMAT) -i $(c_files) $(wildcard kernels/*.cu*)
 tidy: config.mk
 	@printf '%s\n' $(filter $(MODULES:%=%/%) tools/% examples/%,$(filter-out $(absent) %.h,$(c_files))) | xargs -n1 -P2 \
 		sh -c 'clang-tidy --quiet $$0 -- $(ALL_CPPFLAGS) $(BLAS_CFLAGS) $(JSON_CFLAGS) -std=gnu11 2>/dev/null'
@@ -217,9 +219,8 @@ lint: lint-fmt lint-rules cppcheck hdr-check $B/doc/knobs.md
 	@diff -u doc/knobs.md $B/doc/knobs.md || { echo 'doc/knobs.md is stale: run "make knobs"'; exit 1; }
 	@echo "lint: clean"
 lint-fmt:
-	@$(CLANG_FORMAT) --dry-run -Werror $(c_files)
-lint-rules:
-	@tools/lint-rules
+	@$(CLANG_FORMAT) --dry-run -Werror $(c_files) $(wildcard kernels/*.cu*)
+lint-rules: ; @tools/lint-rules
 cppcheck: config.mk
 	@cppcheck --quiet --std=c11 --enable=warning,portability,performance --inline-suppr --error-exitcode=1 \
 		$(addprefix --suppress=,missingInclude normalCheckLevelMaxBranches funcArgOrderDifferent nullPointer legacyUninitvar) -D_GNU_SOURCE -I. -Iinclude \
@@ -284,8 +285,7 @@ distcheck-light: dist
 	LD_LIBRARY_PATH="$$dir/to/lib" "$$dir/prog" && $(MAKE) --no-print-directory uninstall prefix="$$dir/to" && \
 	test -z "$$(find "$$dir/to" ! -type d)" && echo "distcheck-light: fine"
 
-clean:
-	rm -rf build
+clean: ; rm -rf build
 distclean: clean
 	rm -rf config.mk config.h config.log config.status configure autom4te.cache
 

@@ -105,7 +105,7 @@ cuLaunchKernel(CUfunction f, unsigned grid_x, unsigned grid_y, unsigned grid_z, 
 	struct CUstream_st *s = standin_stream(dev, handle);
 	const struct kernel *k = (const void *)f;
 	struct op op = { .kind = OP_KERNEL, .kernel = k };
-	uint64_t threads = (uint64_t)block_x * block_y * block_z;
+	uint64_t threads = (uint64_t)block_x * block_y * block_z, *to = op.argument;
 
 	(void)shared;
 	if (!k || !s)
@@ -115,7 +115,9 @@ cuLaunchKernel(CUfunction f, unsigned grid_x, unsigned grid_y, unsigned grid_z, 
 		return CUDA_ERROR_INVALID_VALUE;
 	op.blocks = grid_x * grid_y * grid_z;
 	op.threads = (unsigned)threads;
-	for (unsigned i = 0; i < k->n_args; i++)
-		memcpy(&op.argument[i], params[i], k->arg_size[i]);
+	for (unsigned i = 0; i < k->n_args; i++) {
+		memcpy(to, params[i], k->arg_size[i]);
+		to += (k->arg_size[i] + 7) / 8;
+	}
 	return standin_enqueue(s, &op);
 }

@@ -141,8 +141,10 @@ try_kernel(struct op *op, CUresult *error)
 	if (!take_multiprocessors(op, op->blocks))
 		return false;
 	done = op->kernel->run(op, error);
-	if (done || *error)
+	if (done || *error) {
 		leave_multiprocessors(op);
+		memset(op->state, 0, sizeof(op->state)); /* it may be replayed */
+	}
 	return done;
 }
 

@@ -30,6 +30,7 @@
 #define MAX_DEVICES 8
 #define MAX_QUEUES 32
 #define MULTIPROCESSORS 4
+#define ARGUMENT_WORDS 40 /* of a kernel, all together */
 #define GRANULARITY ((size_t)2 << 20)
 
 struct CUctx_st {
@@ -138,7 +139,8 @@ struct op {
 	const struct kernel *kernel;
 	unsigned blocks, threads; /* of a kernel: the grid, and each block */
 	unsigned held;            /* multiprocessors */
-	uint64_t argument[8];
+	uint64_t argument[ARGUMENT_WORDS];
+	uint64_t state[4]; /* the kernel's own, 0 when it begins */
 	CUhostFn fn;
 	void *fn_arg;
 	struct graph_run *run;
@@ -210,7 +212,7 @@ void standin_graph_run_free(struct graph_run *run);
 struct kernel {
 	const char *name;
 	unsigned n_args;
-	size_t arg_size[8];
+	size_t arg_size[8]; /* each begins at a word of op->argument, ARGUMENT_WORDS in all */
 	/* True: done. False: it has to be called again. */
 	bool (*run)(struct op *op, CUresult *error);
 };
