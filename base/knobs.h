@@ -58,6 +58,7 @@ enum knob_kind { KNOB_INT, KNOB_SIZE, KNOB_TIME, KNOB_BOOL, KNOB_TEXT };
 	X(cuda, KNOB_TEXT, "ORIEL_CUDA", "auto",                                                   \
 	  "the GPU: auto (that of the CUDA context of the thread that first needs it), on (by "    \
 	  "turns among the node's ranks), a device's number, or off")                              \
+	X(gpu_blocks, KNOB_INT, "ORIEL_GPU_BLOCKS", "16", "thread blocks of a reduction on a GPU") \
 	X(ucx_tls, KNOB_TEXT, "ORIEL_UCX_TLS", "",                                                 \
 	  "UCX_TLS for Oriel's own UCX context; empty: what UCX chooses")                          \
 	X(delay, KNOB_TIME, "ORIEL_DELAY", "0",                                                    \

@@ -2,6 +2,7 @@
  * combine.c - the collectives that combine elements.
  */
 #include "coll/call.h"
+#include "oriel_cuda.h"
 
 /* What all of them check; rc of coll_describe goes in. */
 static inline int
@@ -217,3 +218,24 @@ COLL_FORMS_OF(COLL_EXSCAN, exscan,
               COLL_ARGS(oriel_comm *comm, const void *in, void *out, size_t count, int type,
                         const oriel_op *op),
               COLL_ARGS(comm, in, out, count, type, op), in, out, count, op, type, 0)
+
+COLL_ON_STREAM(reduce,
+               COLL_ARGS(oriel_comm *comm, const void *in, void *out, size_t count,
+                         int type, const oriel_op *op, int root),
+               COLL_ARGS(comm, in, out, count, type, op, root))
+COLL_ON_STREAM(allreduce,
+               COLL_ARGS(oriel_comm *comm, const void *in, void *out, size_t count,
+                         int type, const oriel_op *op),
+               COLL_ARGS(comm, in, out, count, type, op))
+COLL_ON_STREAM(reduce_scatter,
+               COLL_ARGS(oriel_comm *comm, const void *in, void *out, size_t count,
+                         int type, const oriel_op *op),
+               COLL_ARGS(comm, in, out, count, type, op))
+COLL_ON_STREAM(scan,
+               COLL_ARGS(oriel_comm *comm, const void *in, void *out, size_t count,
+                         int type, const oriel_op *op),
+               COLL_ARGS(comm, in, out, count, type, op))
+COLL_ON_STREAM(exscan,
+               COLL_ARGS(oriel_comm *comm, const void *in, void *out, size_t count,
+                         int type, const oriel_op *op),
+               COLL_ARGS(comm, in, out, count, type, op))

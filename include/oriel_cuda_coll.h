@@ -47,6 +47,26 @@ int oriel_gather_on_stream(oriel_comm *comm, const void *in, void *out, size_t l
 /* As oriel_scatter. */
 int oriel_scatter_on_stream(oriel_comm *comm, const void *in, void *out, size_t len, int root,
                             struct CUstream_st *stream);
+/*
+ * As the calls of oriel_coll.h; ORIEL_GPU_BLOCKS thread blocks combine. Bitwise the same on all
+ * ranks. No operations of the user's (ENOTSUP).
+ */
+int oriel_reduce_on_stream(oriel_comm *comm, const void *in, void *out, size_t count,
+                           int type, const oriel_op *op, int root,
+                           struct CUstream_st *stream);
+/* As oriel_allreduce. */
+int oriel_allreduce_on_stream(oriel_comm *comm, const void *in, void *out, size_t count,
+                              int type, const oriel_op *op, struct CUstream_st *stream);
+/* As oriel_reduce_scatter. */
+int oriel_reduce_scatter_on_stream(oriel_comm *comm, const void *in, void *out, size_t count,
+                                   int type, const oriel_op *op,
+                                   struct CUstream_st *stream);
+/* As oriel_scan. */
+int oriel_scan_on_stream(oriel_comm *comm, const void *in, void *out, size_t count,
+                         int type, const oriel_op *op, struct CUstream_st *stream);
+/* As oriel_exscan. */
+int oriel_exscan_on_stream(oriel_comm *comm, const void *in, void *out, size_t count,
+                           int type, const oriel_op *op, struct CUstream_st *stream);
 
 #ifdef __cplusplus
 }

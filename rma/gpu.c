@@ -160,6 +160,7 @@ gpu_free(struct gpu *g)
 		for (int i = 0; i < GPU_STREAMS; i++)
 			if (g->stream[i])
 				CU(cuStreamDestroy)(g->stream[i]);
+		gpu_kernels_close(g);
 		gpu_leave(entered);
 	}
 	if (g->cu)
@@ -186,6 +187,8 @@ gpu_make(oriel_ctx *ctx, struct gpu *g)
 	if (rc)
 		return rc;
 	rc = make_streams(g);
+	if (!rc)
+		rc = gpu_kernels_open(g);
 	gpu_leave(entered);
 	return rc;
 }
@@ -281,5 +284,7 @@ gpu_say(oriel_ctx *ctx, const struct out *out)
 	        g->driver / 1000, g->driver % 1000 / 10);
 	out_say(out, "gpu: streams %s wait for words, memory is shared by %s",
 	        g->wait_values ? "can" : "cannot", g->vmm ? "file descriptor" : "cudaIpc");
+	out_say(out, "gpu: kernels %s%s%s", g->kernels ? "loaded" : "off: ", g->kernels_why,
+	        g->kernels ? ", reductions by ORIEL_GPU_BLOCKS thread blocks" : "");
 }
 #endif

@@ -7,9 +7,11 @@
 #ifndef RMA_GPU_CUDA_H
 #define RMA_GPU_CUDA_H
 
+#include "kernels/kernels.h"
 #include "rma/cuda_load.h"
 #include "rma/gpu.h"
 
+#define GPU_TYPES 32  /* room for every enum oriel_type */
 #define GPU_STREAMS 2 /* internal ones: more would alias in the hardware's queues */
 
 struct gpu {
@@ -22,6 +24,10 @@ struct gpu {
 	bool wait_values; /* streams can write and wait for 64-bit words */
 	bool vmm;         /* memory can be shared by file descriptor */
 	CUstream stream[GPU_STREAMS];
+	CUmodule module;
+	CUfunction fold[GPU_TYPES], copy, signal_add, exchange; /* kernels/kernels.h */
+	bool kernels;                                           /* are there */
+	char kernels_why[64];                                   /* if not */
 	struct pool *pool;
 	char chosen[96]; /* why this device */
 };
@@ -31,5 +37,12 @@ int gpu_check(CUresult rc, const char *fmt, ...) __attribute__((format(printf, 2
 /* True: it has to be left again. */
 int gpu_enter(const struct gpu *g, bool *entered);
 void gpu_leave(bool entered);
+
+/* rma/gpu_kernels.c. Without kernels the rest works: only an error of the driver fails. */
+int gpu_kernels_open(struct gpu *g);
+void gpu_kernels_close(struct gpu *g);
+/* args: the kernel's structure. ENOTSUP: there are no kernels. */
+int gpu_launch(const struct gpu *g, CUfunction f, unsigned blocks, unsigned threads, void *args,
+               CUstream s);
 
 #endif
