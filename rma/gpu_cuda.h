@@ -22,7 +22,9 @@ struct gpu {
 	bool wait_values; /* streams can write and wait for 64-bit words */
 	bool vmm;         /* memory can be shared by file descriptor */
 	CUstream stream[GPU_STREAMS];
-	char chosen[96]; /* why this device */
+	char chosen[96];     /* why this device */
+	struct pool *pool;   /* device memory; a slab exists once something is allocated */
+	struct gpu_mem *mem; /* rma/gpu_mem.h */
 };
 
 /* 0, or EGPU with the driver's words and what was being done. */
