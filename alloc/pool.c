@@ -1,21 +1,18 @@
 #include "alloc/pool.h"
 
+#include "alloc/memfd.h"
 #include "alloc/tlsf.h"
 #include "base/atomic.h"
 
 #include <assert.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 struct pool_slab {
 	struct slab slab;
-	size_t used_end; /* at and behind it nothing was handed out yet: it reads as zero */
+	size_t used_end; /* at and behind it nothing was handed out yet */
 };
 
 /* What pool_find reads: immutable, ascending by base. */
@@ -32,6 +29,8 @@ struct pool {
 	pthread_mutex_t lock;
 	size_t slab_size, max_bytes;
 	char name[64];
+	const struct pool_source *source;
+	void *source_arg;
 	int (*on_slab)(void *arg, const struct slab *slab);
 	void *arg;
 	struct tlsf *tlsf; /* a slab is its range of the same number */
@@ -66,6 +65,8 @@ pool_create(const struct pool_config *config, struct pool **out)
 	p->slab_size = config->slab_size;
 	p->max_bytes = config->max_bytes;
 	snprintf(p->name, sizeof(p->name), "%s", config->name ? config->name : "oriel");
+	p->source = config->source ? config->source : &memfd_source;
+	p->source_arg = config->source ? config->source_arg : p->name;
 	p->on_slab = config->on_slab;
 	p->arg = config->arg;
 	*out = p;
@@ -79,57 +80,6 @@ free_pool:
  * Slabs.
  */
 
-/* Shared memory of the size, sealed so that no peer can cut it short under our feet. */
-static int
-open_memory(const char *name, size_t size, int *out)
-{
-	int rc, fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-
-	if (fd < 0)
-		return fail_errno(ORIEL_ENOMEM, errno, "memfd_create for a slab of %zu bytes",
-		                  size);
-	if (ftruncate(fd, (off_t)size)) {
-		rc = fail_errno(ORIEL_ENOMEM, errno, "ftruncate of a slab to %zu bytes", size);
-		goto close_fd;
-	}
-	if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)) {
-		rc = fail_errno(ORIEL_ENOMEM, errno, "sealing a slab's size");
-		goto close_fd;
-	}
-	*out = fd;
-	return 0;
-close_fd:
-	close(fd);
-	return rc;
-}
-
-/* Maps fd at a multiple of POOL_SLAB_ALIGN: a bit more is reserved, and its ends given back. */
-static int
-map_aligned(int fd, size_t size, char **out)
-{
-	size_t room = size + POOL_SLAB_ALIGN, front;
-	char *base, *p = mmap(NULL, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-	                      -1, 0);
-
-	if (p == MAP_FAILED)
-		return fail_errno(ORIEL_ENOMEM, errno, "no address space for a slab of %zu bytes",
-		                  size);
-	front = round_up((uintptr_t)p, POOL_SLAB_ALIGN) - (uintptr_t)p;
-	base = p + front;
-	if (mmap(base, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED) {
-		int err = errno;
-
-		munmap(p, room);
-		return fail_errno(ORIEL_ENOMEM, err, "mmap of a slab of %zu bytes", size);
-	}
-	if (front)
-		munmap(p, front);
-	if (room - front > size)
-		munmap(base + size, room - front - size);
-	*out = base;
-	return 0;
-}
-
 static int
 slab_create(const struct pool *p, size_t size, struct pool_slab **out)
 {
@@ -140,26 +90,19 @@ slab_create(const struct pool *p, size_t size, struct pool_slab **out)
 		return fail(ORIEL_ENOMEM, "no memory for a slab's record");
 	s->slab.id = (unsigned)p->stats.slabs;
 	s->slab.size = size;
-	rc = open_memory(p->name, size, &s->slab.fd);
-	if (rc)
-		goto free_slab;
-	rc = map_aligned(s->slab.fd, size, &s->slab.base);
-	if (rc)
-		goto close_fd;
+	rc = p->source->make(p->source_arg, size, &s->slab);
+	if (rc) {
+		free(s);
+		return rc;
+	}
 	*out = s;
 	return 0;
-close_fd:
-	close(s->slab.fd);
-free_slab:
-	free(s);
-	return rc;
 }
 
 static void
-slab_free(struct pool_slab *s)
+slab_free(const struct pool *p, struct pool_slab *s)
 {
-	munmap(s->slab.base, s->slab.size);
-	close(s->slab.fd);
+	p->source->drop(p->source_arg, &s->slab);
 	free(s);
 }
 
@@ -247,7 +190,7 @@ drop_range:
 free_view:
 	free(v);
 free_slab:
-	slab_free(s);
+	slab_free(p, s);
 	return rc;
 }
 
@@ -263,7 +206,7 @@ pool_destroy(struct pool *p)
 		free(v);
 	}
 	for (size_t i = 0; i < p->stats.slabs; i++)
-		slab_free(p->slabs[i]);
+		slab_free(p, p->slabs[i]);
 	tlsf_destroy(p->tlsf);
 	pthread_mutex_destroy(&p->lock);
 	free(p);
@@ -272,19 +215,6 @@ pool_destroy(struct pool *p)
 /*
  * Blocks.
  */
-
-/* Drops the pages that lie wholly in the range and zeroes the rest of it; false if it cannot. */
-static bool
-punch(const struct slab *slab, size_t offset, size_t len)
-{
-	int rc;
-
-	do
-		rc = fallocate(slab->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset,
-		               (off_t)len);
-	while (rc && errno == EINTR);
-	return !rc;
-}
 
 static int
 alloc_locked(struct pool *p, size_t len, size_t align, struct tlsf_block **block)
@@ -310,7 +240,7 @@ alloc_locked(struct pool *p, size_t len, size_t align, struct tlsf_block **block
 	return 0;
 }
 
-/* *dirty: how many bytes at the block's start may have been used before. */
+/* *dirty: how many bytes at the block's start need not read as zero. */
 static int
 alloc_block(struct pool *p, size_t len, size_t align, struct tlsf_block **block, size_t *dirty)
 {
@@ -327,7 +257,9 @@ alloc_block(struct pool *p, size_t len, size_t align, struct tlsf_block **block,
 	s = p->slabs[(*block)->range];
 	offset = (*block)->addr - (uintptr_t)s->slab.base;
 	*dirty = 0;
-	if (offset < s->used_end)
+	if (!p->source->fresh_is_zero)
+		*dirty = (*block)->size;
+	else if (offset < s->used_end)
 		*dirty = s->used_end - offset;
 	if (*dirty > (*block)->size)
 		*dirty = (*block)->size;
@@ -362,8 +294,14 @@ pool_alloc_zeroed(struct pool *p, size_t len, size_t align, void **ptr)
 		return rc;
 	/* Without the lock: the block is ours alone. */
 	slab = pool_slab(p, b->range);
-	if (dirty < POOL_PUNCH_MIN || !punch(slab, b->addr - (uintptr_t)slab->base, dirty))
-		memset((void *)b->addr, 0, dirty);
+	if (dirty > len)
+		dirty = len;
+	if (dirty)
+		rc = p->source->zero(p->source_arg, slab, b->addr - (uintptr_t)slab->base, dirty);
+	if (rc) {
+		pool_free(p, (void *)b->addr);
+		return rc;
+	}
 	*ptr = (void *)b->addr;
 	return 0;
 }
@@ -410,14 +348,12 @@ pool_free(struct pool *p, void *ptr)
 	rc = find_live(p, ptr, &b);
 	if (rc)
 		goto unlock;
-	if (b->size >= POOL_PUNCH_MIN) {
+	if (b->size >= POOL_PUNCH_MIN && p->source->punch) {
 		/* Slow, so others go on meanwhile; the state keeps them off this block. */
 		b->state = TLSF_BUSY;
 		pthread_mutex_unlock(&p->lock);
 		slab = pool_slab(p, b->range);
-		if (!punch(slab, b->addr - (uintptr_t)slab->base, b->size))
-			log_at(LOG_WARN, "pool: pages of slab %u cannot be given back (errno %d)",
-			       slab->id, errno);
+		p->source->punch(p->source_arg, slab, b->addr - (uintptr_t)slab->base, b->size);
 		pthread_mutex_lock(&p->lock);
 	}
 	p->stats.allocations--;

@@ -59,6 +59,14 @@ enum knob_kind { KNOB_INT, KNOB_SIZE, KNOB_TIME, KNOB_BOOL, KNOB_TEXT };
 	  "the GPU: auto (that of the CUDA context of the thread that first needs it), on (by "    \
 	  "turns among the node's ranks), a device's number, or off")                              \
 	X(gpu_blocks, KNOB_INT, "ORIEL_GPU_BLOCKS", "16", "thread blocks of a reduction on a GPU") \
+	X(gpu_pool_slab, KNOB_SIZE, "ORIEL_GPU_POOL_SLAB", "32M",                                  \
+	  "device memory of one slab of the GPU's pool; there is none until something is "         \
+	  "allocated")                                                                             \
+	X(gpu_pool_max, KNOB_SIZE, "ORIEL_GPU_POOL_MAX", "1T",                                     \
+	  "the most device memory that the GPU's pool may take")                                   \
+	X(gpu_share, KNOB_TEXT, "ORIEL_GPU_SHARE", "auto",                                         \
+	  "how other processes of the node are given the GPU's pool: fd (file descriptors), ipc "  \
+	  "(cudaIpc), or auto: fd where it works")                                                 \
 	X(ucx_tls, KNOB_TEXT, "ORIEL_UCX_TLS", "",                                                 \
 	  "UCX_TLS for Oriel's own UCX context; empty: what UCX chooses")                          \
 	X(delay, KNOB_TIME, "ORIEL_DELAY", "0",                                                    \

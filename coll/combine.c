@@ -220,22 +220,22 @@ COLL_FORMS_OF(COLL_EXSCAN, exscan,
               COLL_ARGS(comm, in, out, count, type, op), in, out, count, op, type, 0)
 
 COLL_ON_STREAM(reduce,
-               COLL_ARGS(oriel_comm *comm, const void *in, void *out, size_t count,
-                         int type, const oriel_op *op, int root),
+               COLL_ARGS(oriel_comm *comm, const void *in, void *out, size_t count, int type,
+                         const oriel_op *op, int root),
                COLL_ARGS(comm, in, out, count, type, op, root))
 COLL_ON_STREAM(allreduce,
-               COLL_ARGS(oriel_comm *comm, const void *in, void *out, size_t count,
-                         int type, const oriel_op *op),
+               COLL_ARGS(oriel_comm *comm, const void *in, void *out, size_t count, int type,
+                         const oriel_op *op),
                COLL_ARGS(comm, in, out, count, type, op))
 COLL_ON_STREAM(reduce_scatter,
-               COLL_ARGS(oriel_comm *comm, const void *in, void *out, size_t count,
-                         int type, const oriel_op *op),
+               COLL_ARGS(oriel_comm *comm, const void *in, void *out, size_t count, int type,
+                         const oriel_op *op),
                COLL_ARGS(comm, in, out, count, type, op))
 COLL_ON_STREAM(scan,
-               COLL_ARGS(oriel_comm *comm, const void *in, void *out, size_t count,
-                         int type, const oriel_op *op),
+               COLL_ARGS(oriel_comm *comm, const void *in, void *out, size_t count, int type,
+                         const oriel_op *op),
                COLL_ARGS(comm, in, out, count, type, op))
 COLL_ON_STREAM(exscan,
-               COLL_ARGS(oriel_comm *comm, const void *in, void *out, size_t count,
-                         int type, const oriel_op *op),
+               COLL_ARGS(oriel_comm *comm, const void *in, void *out, size_t count, int type,
+                         const oriel_op *op),
                COLL_ARGS(comm, in, out, count, type, op))

@@ -51,22 +51,20 @@ int oriel_scatter_on_stream(oriel_comm *comm, const void *in, void *out, size_t 
  * As the calls of oriel_coll.h; ORIEL_GPU_BLOCKS thread blocks combine. Bitwise the same on all
  * ranks. No operations of the user's (ENOTSUP).
  */
-int oriel_reduce_on_stream(oriel_comm *comm, const void *in, void *out, size_t count,
-                           int type, const oriel_op *op, int root,
-                           struct CUstream_st *stream);
+int oriel_reduce_on_stream(oriel_comm *comm, const void *in, void *out, size_t count, int type,
+                           const oriel_op *op, int root, struct CUstream_st *stream);
 /* As oriel_allreduce. */
-int oriel_allreduce_on_stream(oriel_comm *comm, const void *in, void *out, size_t count,
-                              int type, const oriel_op *op, struct CUstream_st *stream);
+int oriel_allreduce_on_stream(oriel_comm *comm, const void *in, void *out, size_t count, int type,
+                              const oriel_op *op, struct CUstream_st *stream);
 /* As oriel_reduce_scatter. */
 int oriel_reduce_scatter_on_stream(oriel_comm *comm, const void *in, void *out, size_t count,
-                                   int type, const oriel_op *op,
-                                   struct CUstream_st *stream);
+                                   int type, const oriel_op *op, struct CUstream_st *stream);
 /* As oriel_scan. */
-int oriel_scan_on_stream(oriel_comm *comm, const void *in, void *out, size_t count,
-                         int type, const oriel_op *op, struct CUstream_st *stream);
+int oriel_scan_on_stream(oriel_comm *comm, const void *in, void *out, size_t count, int type,
+                         const oriel_op *op, struct CUstream_st *stream);
 /* As oriel_exscan. */
-int oriel_exscan_on_stream(oriel_comm *comm, const void *in, void *out, size_t count,
-                           int type, const oriel_op *op, struct CUstream_st *stream);
+int oriel_exscan_on_stream(oriel_comm *comm, const void *in, void *out, size_t count, int type,
+                           const oriel_op *op, struct CUstream_st *stream);
 
 #ifdef __cplusplus
 }

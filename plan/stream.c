@@ -30,6 +30,49 @@ make_events(struct stream_state *st)
 	return rc;
 }
 
+static int
+make_done(struct stream_state *st)
+{
+	oriel_ctx *ctx = st->comm->ctx;
+	void *p;
+	int rc = pool_alloc_zeroed(ctx->pool, CACHE_LINE, CACHE_LINE, &p);
+
+	if (rc)
+		return rc;
+	st->done = p;
+	return gpu_host(st->g, NULL, p, sizeof(*st->done), &st->dev_done);
+}
+
+static void
+drop_maps(struct stream_state *st, uint64_t done)
+{
+	struct stream_map **at = &st->maps, *m;
+
+	while ((m = *at)) {
+		if (m->number > done) {
+			at = &m->next;
+			continue;
+		}
+		*at = m->next;
+		gpu_unmap(st->g, m->at);
+		free(m);
+	}
+}
+
+int
+stream_keep_map(struct stream_call *sc, CUdeviceptr at)
+{
+	struct stream_map *m = malloc(sizeof(*m));
+
+	if (!m) {
+		gpu_unmap(sc->st->g, at);
+		return fail(ORIEL_ENOMEM, "no memory to keep a mapping");
+	}
+	*m = (struct stream_map){ sc->st->maps, sc->captured ? UINT64_MAX : sc->number, at };
+	sc->st->maps = m;
+	return 0;
+}
+
 static void
 free_state(struct stream_state *st)
 {
@@ -43,6 +86,8 @@ free_state(struct stream_state *st)
 		if (events[i])
 			CU(cuEventDestroy)(events[i]);
 	gpu_leave(entered);
+	drop_maps(st, UINT64_MAX);
+	pool_free(st->comm->ctx->pool, st->done);
 	while ((old = st->old)) {
 		st->old = old->next;
 		pool_free(st->g->pool, old->ptr);
@@ -63,6 +108,8 @@ make_state(oriel_comm *comm, struct gpu *g)
 	st->comm = comm;
 	st->g = g;
 	rc = make_events(st);
+	if (!rc)
+		rc = make_done(st);
 	if (rc) {
 		free_state(st);
 		return rc;
@@ -229,12 +276,15 @@ static int
 leave_mark(const struct stream_call *sc)
 {
 	struct stream_state *st = sc->st;
+	int rc;
 
 	if (sc->captured)
 		return 0;
 	st->last_stream = sc->s;
 	st->any_last = true;
-	return gpu_check(CU(cuEventRecord)(st->last, sc->s), "cuEventRecord");
+	rc = gpu_check(CU(cuStreamWriteValue64)(sc->s, st->dev_done, sc->number, 0),
+	               "cuStreamWriteValue64");
+	return rc ? rc : gpu_check(CU(cuEventRecord)(st->last, sc->s), "cuEventRecord");
 }
 
 static int
@@ -313,6 +363,7 @@ stream_run(oriel_comm *comm, struct instance *inst, const struct binding *b,
 	if (!sc.captured)
 		store_relaxed(&sc.st->eager, sc.st->eager + 1);
 	sc.number = sc.st->eager;
+	drop_maps(sc.st, load_acquire(sc.st->done));
 	rc = enqueue(&sc, b);
 	if (rc)
 		rc = fail_call(&sc, rc);

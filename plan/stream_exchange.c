@@ -51,7 +51,9 @@ map_buffers(struct stream_call *sc, struct chan *c, struct stream_edge *e,
 	for (int b = OUT; b < MBOX_BUFS && !rc; b++) {
 		e->base[b] = 0;
 		if (l->plan->count[b] && r->buf[b].kind)
-			rc = gpu_map(sc->st->g, c->peer, &r->buf[b], r->buf[b].size, &e->base[b]);
+			rc = gpu_map(sc->st->g, c->peer, &r->buf[b], l->size[b], &e->base[b]);
+		if (!rc && e->base[b])
+			rc = stream_keep_map(sc, e->base[b]);
 	}
 	return rc ? fail_in(rc, "buffer of rank %d", c->rank) : 0;
 }

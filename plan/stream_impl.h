@@ -20,6 +20,12 @@ struct stream_old { /* TMP that was too small; streams may still use it */
 	void *ptr;
 };
 
+struct stream_map { /* a peer's buffer that calls use */
+	struct stream_map *next;
+	uint64_t number; /* of the eager call that used it; UINT64_MAX: a captured one */
+	CUdeviceptr at;
+};
+
 struct stream_state {
 	oriel_comm *comm;
 	struct gpu *g;
@@ -29,6 +35,9 @@ struct stream_state {
 	void *tmp;
 	size_t tmp_size;
 	struct stream_old *old;
+	struct stream_map *maps; /* the newest first */
+	uint64_t *done;          /* streams write the number of the last eager call that is over */
+	CUdeviceptr dev_done;
 	CUevent fork, join, last;
 	CUstream last_stream;
 	bool any_last; /* last was recorded */
@@ -51,6 +60,8 @@ int stream_enqueue(struct stream_call *sc);
 /* plan/stream_combine.c: reduce and fold by a kernel; avg's division. */
 int stream_combine(const struct stream_call *sc, const struct op *op);
 int stream_finish(const struct stream_call *sc);
+/* Keeps a mapping until its call is over. On an error it is undone. */
+int stream_keep_map(struct stream_call *sc, CUdeviceptr at);
 /* plan/stream_exchange.c: peers know this rank's buffers, and it knows theirs. */
 int stream_exchange(struct stream_call *sc);
 

@@ -9,6 +9,7 @@
 #include "rma/helper.h"
 #include "rma/mbox.h"
 #include "rma/shrink.h"
+#include "rma/slabs.h"
 #include "rma/ucx.h"
 #include "rma/win.h"
 
@@ -211,30 +212,10 @@ make_record(oriel_ctx *ctx)
 }
 
 static int
-on_slab(void *arg, const struct slab *slab)
-{
-	oriel_ctx *ctx = arg;
-	struct ctl_slab *s = &ctx->ctl->slabs[slab->id];
-
-	s->size = slab->size;
-	s->base = (uintptr_t)slab->base;
-	s->fd = slab->fd;
-	store_release(&s->live, 1);
-	return 0;
-}
-
-static int
 make_memory(oriel_ctx *ctx)
 {
-	struct pool_config pc = {
-		.slab_size = (size_t)ctx->knobs.v.pool_slab,
-		.max_bytes = (size_t)ctx->knobs.v.pool_max,
-		.name = "oriel-pool",
-		.on_slab = on_slab,
-		.arg = ctx,
-	};
 	struct registry_hook hook = { 0 };
-	int rc = pool_create(&pc, &ctx->pool);
+	int rc = slabs_open(ctx);
 
 	return rc ? rc : registry_create(&hook, &ctx->registry);
 }

@@ -13,6 +13,7 @@
 #define RMA_CTL_H
 
 #include "alloc/pool.h"
+#include "base/atomic.h"
 #include "base/base.h"
 #include "rma/recorder.h"
 #include "rma/wake.h"
@@ -26,11 +27,19 @@
 
 enum ctl_state { CTL_STARTING = 0, CTL_LIVE, CTL_LEFT };
 
-struct ctl_slab { /* a slab of the owner's pool */
+#define CTL_PIN_CHUNK (64u << 10) /* what is pinned of a host slab is pinned in such pieces */
+
+struct ctl_slab { /* a slab of the owner's pool, of host memory or its GPU's */
 	uint64_t size;
 	uint64_t base; /* in the owner's address space */
-	int32_t fd;
+	int32_t fd;    /* -1: it is not shared by descriptor */
 	uint32_t live; /* written last */
+	/*
+	 * Written by anyone, and they only grow: what GPUs of the node have pinned lies in
+	 * [size - pinned_tail, pinned_end). Its pages must stay: who drops them gives the
+	 * processors new ones, and the GPUs keep the old.
+	 */
+	uint64_t pinned_end, pinned_tail;
 };
 
 struct win_rec {     /* one rank's part of a window */
@@ -82,11 +91,32 @@ struct ctl {
 	uint64_t doorbell[CTL_MAX_LOCAL / 64] cache_aligned; /* a set bit: ring[i] has something */
 
 	struct ctl_slab slabs[POOL_MAX_SLABS] cache_aligned;
+	struct ctl_slab gpu_slabs[POOL_MAX_SLABS]; /* base is a device address */
 	struct win_rec wins[CTL_WINS] cache_aligned;
 	struct comm_rec comms[CTL_COMMS] cache_aligned;
 	struct recorder recorder cache_aligned;
 	struct ring rings[]; /* n_local of them, by the sender's local index */
 };
+
+/* Before [from, end) of a slab is pinned, by whatever process. */
+static inline void
+ctl_slab_pin(struct ctl_slab *s, uint64_t from, uint64_t end)
+{
+	uint64_t seen = load_relaxed(&s->pinned_end), tail = s->size - from;
+
+	while (seen < end && !cas_acq_rel(&s->pinned_end, &seen, end))
+		;
+	seen = load_relaxed(&s->pinned_tail);
+	while (seen < tail && !cas_acq_rel(&s->pinned_tail, &seen, tail))
+		;
+}
+
+/* Some of [from, end) may be pinned. */
+static inline bool
+ctl_slab_pinned(const struct ctl_slab *s, uint64_t from, uint64_t end)
+{
+	return from < load_acquire(&s->pinned_end) && end > s->size - load_acquire(&s->pinned_tail);
+}
 
 static inline size_t
 ctl_size(unsigned n_local)

@@ -16,6 +16,7 @@
 
 /* Every function of the driver that is used. */
 #define CUDA_SYMBOLS(X)                                                                            \
+	X(cuCtxEnablePeerAccess)                                                                   \
 	X(cuCtxGetCurrent)                                                                         \
 	X(cuCtxGetDevice)                                                                          \
 	X(cuCtxPopCurrent)                                                                         \
@@ -61,6 +62,7 @@
 	X(cuMemcpyDtoDAsync)                                                                       \
 	X(cuMemcpyDtoHAsync)                                                                       \
 	X(cuMemcpyHtoDAsync)                                                                       \
+	X(cuMemsetD8Async)                                                                         \
 	X(cuModuleGetFunction)                                                                     \
 	X(cuModuleLoadData)                                                                        \
 	X(cuModuleUnload)                                                                          \

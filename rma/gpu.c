@@ -1,7 +1,8 @@
 #ifdef HAVE_CUDA_HEADERS
 #include "rma/gpu.h"
 
-#include "rma/gpu_cuda.h"
+#include "rma/gpu_mem.h"
+#include "rma/torch.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -157,6 +158,7 @@ gpu_free(struct gpu *g)
 	bool entered;
 
 	if (g->cu && !gpu_enter(g, &entered)) {
+		gpu_mem_close(g);
 		for (int i = 0; i < GPU_STREAMS; i++)
 			if (g->stream[i])
 				CU(cuStreamDestroy)(g->stream[i]);
@@ -187,6 +189,8 @@ gpu_make(oriel_ctx *ctx, struct gpu *g)
 	if (rc)
 		return rc;
 	rc = make_streams(g);
+	if (!rc)
+		rc = gpu_mem_open(g);
 	if (!rc)
 		rc = gpu_kernels_open(g);
 	gpu_leave(entered);
@@ -265,7 +269,12 @@ void
 gpu_close(oriel_ctx *ctx)
 {
 	struct gpu *g = gpu_of(ctx);
+	const struct slab *slab;
 
+	torch_forget(ctx);
+	/* Ranks of the same process may have pinned them even if this one has no GPU. */
+	for (unsigned i = 0; ctx->pool && (slab = pool_slab(ctx->pool, i)); i++)
+		gpu_host_forget(slab->base);
 	ctx->gpu = NULL;
 	if (g)
 		gpu_free(g);
@@ -275,6 +284,7 @@ void
 gpu_say(oriel_ctx *ctx, const struct out *out)
 {
 	const struct gpu *g = gpu_of(ctx);
+	struct oriel_mem_stats s = { 0 };
 
 	if (!g) {
 		out_say(out, "gpu: off (%s)", ctx->gpu_why);
@@ -282,8 +292,12 @@ gpu_say(oriel_ctx *ctx, const struct out *out)
 	}
 	out_say(out, "gpu: on, device %d (%s), %s; driver %d.%d", (int)g->dev, g->chosen, g->name,
 	        g->driver / 1000, g->driver % 1000 / 10);
-	out_say(out, "gpu: streams %s wait for words, memory is shared by %s",
-	        g->wait_values ? "can" : "cannot", g->vmm ? "file descriptor" : "cudaIpc");
+	out_say(out, "gpu: streams %s wait for words, memory is shared by %s (%s)",
+	        g->wait_values ? "can" : "cannot", g->mem->by_fd ? "file descriptor" : "cudaIpc",
+	        g->mem->why);
+	pool_stats(g->pool, &s);
+	out_say(out, "gpu: pool: %zu slabs of %zu bytes together, %zu in use, %zu at most", s.slabs,
+	        s.reserved_bytes, s.used_bytes, s.peak_bytes);
 	out_say(out, "gpu: kernels %s%s%s", g->kernels ? "loaded" : "off: ", g->kernels_why,
 	        g->kernels ? ", reductions by ORIEL_GPU_BLOCKS thread blocks" : "");
 }

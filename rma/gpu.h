@@ -13,6 +13,7 @@
 #include "rma/ctx.h"
 
 struct gpu;
+struct gpu_peer;
 
 /* At the end of oriel_init. Errors only if ORIEL_CUDA asks for what is not there. */
 int gpu_init(oriel_ctx *ctx);
@@ -29,6 +30,15 @@ gpu_of(const oriel_ctx *ctx)
 }
 /* In plan/: the helper's look at communicators that streams wait on. Takes ctx->streams_lock. */
 void stream_watch(oriel_ctx *ctx);
+/* Its pool of device memory; NULL: not open. */
+struct pool *gpu_pool(const oriel_ctx *ctx);
+/* The device's number; -1: not open. */
+int gpu_device(const oriel_ctx *ctx);
+/* Waits for what stands in a stream of the context's device, unless it is being captured. */
+struct CUstream_st;
+void gpu_drain(const oriel_ctx *ctx, struct CUstream_st *stream);
+/* Nothing uses this peer's memory any more: what is mapped and pinned of it goes. */
+void gpu_peer_free(struct peer *peer);
 /* Lines for oriel_info. */
 void gpu_say(oriel_ctx *ctx, const struct out *out);
 

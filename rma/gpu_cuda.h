@@ -28,8 +28,9 @@ struct gpu {
 	CUfunction fold[GPU_TYPES], copy, signal_add, exchange; /* kernels/kernels.h */
 	bool kernels;                                           /* are there */
 	char kernels_why[64];                                   /* if not */
-	struct pool *pool;
-	char chosen[96]; /* why this device */
+	char chosen[96];                                        /* why this device */
+	struct pool *pool;   /* device memory; a slab exists once something is allocated */
+	struct gpu_mem *mem; /* rma/gpu_mem.h */
 };
 
 /* 0, or EGPU with the driver's words and what was being done. */

@@ -36,6 +36,33 @@ gpu_need(oriel_ctx *ctx, struct gpu **gpu)
 	return off();
 }
 
+struct pool *
+gpu_pool(const oriel_ctx *ctx)
+{
+	(void)ctx;
+	return NULL;
+}
+
+int
+gpu_device(const oriel_ctx *ctx)
+{
+	(void)ctx;
+	return -1;
+}
+
+void
+gpu_drain(const oriel_ctx *ctx, struct CUstream_st *stream)
+{
+	(void)ctx;
+	(void)stream;
+}
+
+void
+gpu_peer_free(struct peer *peer)
+{
+	(void)peer;
+}
+
 void
 gpu_say(oriel_ctx *ctx, const struct out *out)
 {

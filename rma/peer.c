@@ -1,6 +1,7 @@
 #include "rma/peer.h"
 
 #include "rma/am.h"
+#include "rma/gpu.h"
 #include "rma/ucx.h"
 
 #include <errno.h>
@@ -228,9 +229,24 @@ peer_open_local(oriel_ctx *ctx)
 	return 0;
 }
 
+#ifndef SYS_pidfd_getfd
+#define SYS_pidfd_getfd 438
+#endif
+
+int
+peer_take_fd(const struct peer *p, int fd)
+{
+	if (p->pidfd < 0) {
+		errno = ENOSYS; /* pidfd_open is refused, so this is */
+		return -1;
+	}
+	return (int)syscall(SYS_pidfd_getfd, p->pidfd, fd, 0);
+}
+
 void
 peer_free(struct peer *p)
 {
+	gpu_peer_free(p);
 	if (p->ctl && !p->same_process) {
 		for (unsigned i = 0; i < POOL_MAX_SLABS; i++)
 			if (p->slab[i])

@@ -39,6 +39,8 @@ struct peer {
 	enum cma_state cma;
 	char cma_why[160];
 
+	struct gpu_peer *gpu; /* what is mapped of its GPU's memory; NULL: nothing */
+
 	/* UCX: rma/ucx.c's own. */
 	void *ucx;
 	uint64_t heard_at;    /* now_ns of the last message, any kind; ucx */
@@ -85,6 +87,9 @@ bool peer_gone(struct peer *peer);
 
 /* The address here of [off, off + len) of the peer's pool slab. */
 int peer_map(struct peer *peer, unsigned slab_id, size_t off, size_t len, void **ptr);
+/* The file here that is fd in the peer's process: any file, also one that no path opens. -1: errno
+ * says why not. */
+int peer_take_fd(const struct peer *peer, int fd);
 /* May process_vm_* reach it? Probes once; the answer stays. */
 bool peer_cma(struct peer *peer);
 /* Wakes the peer's helper thread, which said that it sleeps. */
