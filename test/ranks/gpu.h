@@ -52,6 +52,8 @@ gpu_end(CUdevice dev)
 	X(cuGraphInstantiate)                                                                      \
 	X(cuGraphLaunch)                                                                           \
 	X(cuStreamBeginCapture)                                                                    \
+	X(cuMemFreeHost)                                                                           \
+	X(cuMemHostAlloc)                                                                          \
 	X(cuStreamEndCapture)
 
 static struct {
