@@ -24,6 +24,8 @@
 #ifndef ORIEL_CUDA_COLL_H
 #define ORIEL_CUDA_COLL_H
 
+#include "oriel.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
