@@ -343,7 +343,7 @@ Test(kernels_exchange, old_flags_are_wiped_out, .timeout = 60)
 
 	begin_job(2);
 	old = pinned(len);
-	for (uint32_t i = 0; i < 4; i++) {
+	for (uint32_t i = 0; i < 40; i++) {
 		uint32_t next = (i << 30) + 2; /* it and the one after it wipe */
 
 		/* Flags of next + 2 in the half of the even calls, of next + 3 in the other. */
