@@ -192,7 +192,9 @@ run(struct op *op, CUresult *error)
 	if (p->call != x.call)
 		wipe(&x);
 	p->call = x.call;
-	if (!send(&x, p) || !has_come(&x, p))
+	if (!send(&x, p))
+		return false;
+	if (!has_come(&x, p))
 		return stopped(op, &x);
 	for (uint64_t u = 0; u < x.lines && x.a->bytes; u++)
 		write_line(&x, u);
