@@ -175,7 +175,7 @@ check: tests
 check-unit check-model check-ranks check-launch check-fault: tests
 	@$(RUN_TESTS) $(@:check-%=%)
 check-gpu: tests
-	@$(RUN_TESTS) --real-gpu --config gpu,gpu1,gputhreads ranks
+	@$(RUN_TESTS) --real-gpu --config gpu,gpu1,gpucopies,gputhreads ranks
 check-soak: all $(rank_bin)
 	@$(RUN_TESTS) --table test/ranks/soak ranks
 

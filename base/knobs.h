@@ -58,6 +58,8 @@ enum knob_kind { KNOB_INT, KNOB_SIZE, KNOB_TIME, KNOB_BOOL, KNOB_TEXT };
 	X(cuda, KNOB_TEXT, "ORIEL_CUDA", "auto",                                                   \
 	  "the GPU: auto (that of the CUDA context of the thread that first needs it), on (by "    \
 	  "turns among the node's ranks), a device's number, or off")                              \
+	X(gpu_short_max, KNOB_SIZE, "ORIEL_GPU_SHORT_MAX", "64K",                                  \
+	  "on a stream, calls of up to so many bytes a block are one kernel where they can be")    \
 	X(gpu_blocks, KNOB_INT, "ORIEL_GPU_BLOCKS", "16", "thread blocks of a reduction on a GPU") \
 	X(gpu_pool_slab, KNOB_SIZE, "ORIEL_GPU_POOL_SLAB", "32M",                                  \
 	  "device memory of one slab of the GPU's pool; there is none until something is "         \

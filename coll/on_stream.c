@@ -3,26 +3,64 @@
  * plan.
  */
 #include "coll/call.h"
-#include "plan/stream.h"
+#include "plan/stream_short.h"
+
+/* One kernel, if the call is short and of a kind that it knows. */
+static bool
+as_one_kernel(const struct coll_call *c, struct short_call *k)
+{
+	const struct binding *b = &c->b;
+	size_t block = c->measure;
+
+	*k = (struct short_call){ .mode = SHORT_NO,
+		                  .in = b->buf[IN],
+		                  .out = b->buf[OUT],
+		                  .bytes = block,
+		                  .in_stride = block,
+		                  .out_stride = block };
+	if (c->op == COLL_BARRIER || c->op == COLL_ALLGATHER)
+		k->mode = SHORT_GATHER;
+	else if (c->op == COLL_ALLTOALL)
+		k->mode = SHORT_ALLTOALL;
+	/* Users' operations are the host's. */
+	else if (c->op == COLL_ALLREDUCE && (b->salt & 255) != 255)
+		k->mode = SHORT_REDUCE;
+	if (c->op == COLL_ALLGATHER && !k->in)
+		k->in = (char *)k->out + (size_t)c->comm->rank * block;
+	k->type = (int)(b->salt >> 8);
+	k->op = (int)(b->salt & 255);
+	return k->mode != SHORT_NO && !stream_short_unfit(c->comm, block);
+}
+
+static int
+run(struct coll_call *c, struct CUstream_st *stream)
+{
+	struct short_call k;
+	struct recent *r;
+	int rc;
+
+	if (as_one_kernel(c, &k))
+		return stream_short_run(c->comm, &k, stream);
+	c->flags |= SELECT_STREAM;
+	rc = coll_choose(c, &r);
+	return rc ? rc : stream_run(c->comm, r->inst, &c->b, stream);
+}
 
 int
 coll_run_on_stream(struct coll_call *c, int rc, struct CUstream_st *stream)
 {
-	struct recent *r;
-
 	if (rc)
 		goto forget;
 	if (c->stage) {
 		rc = fail(ORIEL_ENOTSUP, "%s in place, on a stream", coll_kinds[c->op].name);
 		goto forget;
 	}
-	rc = comm_call_begin(c->comm);
+	rc = stream_prepare(c->comm);
+	if (!rc)
+		rc = comm_call_begin(c->comm);
 	if (rc)
 		goto forget;
-	c->flags |= SELECT_STREAM;
-	rc = coll_choose(c, &r);
-	if (!rc)
-		rc = stream_run(c->comm, r->inst, &c->b, stream);
+	rc = run(c, stream);
 	comm_call_end(c->comm);
 forget:
 	coll_forget(c);

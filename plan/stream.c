@@ -87,6 +87,7 @@ free_state(struct stream_state *st)
 			CU(cuEventDestroy)(events[i]);
 	gpu_leave(entered);
 	drop_maps(st, UINT64_MAX);
+	stream_short_free(st);
 	pool_free(st->comm->ctx->pool, st->done);
 	while ((old = st->old)) {
 		st->old = old->next;
@@ -146,6 +147,9 @@ release(struct stream_state *st)
 {
 	struct peer_dir *d = &st->comm->plan->chans;
 	uint64_t value = STREAM_RELEASE + (load_relaxed(&st->eager) << STREAM_STEP_BITS);
+
+	if (load_relaxed(&st->sh.words))
+		store_release(&st->sh.words[0], 1);
 
 	for (int i = 0; i < d->n_chunks; i++) {
 		struct chan **chunk = load_acquire(&d->chunk[i]) ? (void *)d->chunk[i] : NULL;
@@ -261,9 +265,8 @@ shape(struct stream_call *sc, const struct binding *b)
 	return 0;
 }
 
-/* Behind the last call of the communicator, if that is on another stream. */
-static int
-follow(const struct stream_call *sc)
+int
+stream_follow(const struct stream_call *sc)
 {
 	struct stream_state *st = sc->st;
 
@@ -272,8 +275,8 @@ follow(const struct stream_call *sc)
 	return gpu_check(CU(cuStreamWaitEvent)(sc->s, st->last, 0), "cuStreamWaitEvent");
 }
 
-static int
-leave_mark(const struct stream_call *sc)
+int
+stream_leave_mark(const struct stream_call *sc)
 {
 	struct stream_state *st = sc->st;
 	int rc;
@@ -303,11 +306,11 @@ enqueue(struct stream_call *sc, const struct binding *b)
 	if (!rc)
 		rc = stream_exchange(sc);
 	if (!rc)
-		rc = follow(sc);
+		rc = stream_follow(sc);
 	if (!rc)
 		rc = stream_enqueue(sc);
 	if (!rc)
-		rc = leave_mark(sc);
+		rc = stream_leave_mark(sc);
 	free(sc->edge);
 	return rc;
 }
@@ -340,36 +343,70 @@ is_captured(CUstream s, bool *is)
 }
 
 int
+stream_state_get(oriel_comm *comm, struct stream_state **out)
+{
+	struct plan_state *s;
+	struct gpu *g;
+	bool entered;
+	int rc = plan_state_get(comm, &s);
+
+	if (!rc)
+		rc = gpu_need(comm->ctx, &g);
+	if (!rc && !s->stream) {
+		rc = gpu_enter(g, &entered);
+		if (!rc)
+			rc = make_state(comm, g);
+		gpu_leave(entered);
+	}
+	*out = rc ? NULL : s->stream;
+	return rc;
+}
+
+int
+stream_call_begin(oriel_comm *comm, CUstream s, struct stream_call *sc, bool *entered)
+{
+	int rc;
+
+	*sc = (struct stream_call){ .s = s };
+	rc = stream_state_get(comm, &sc->st);
+	if (!rc)
+		rc = gpu_enter(sc->st->g, entered);
+	if (rc)
+		return rc;
+	rc = is_captured(s, &sc->captured);
+	if (rc) {
+		gpu_leave(*entered);
+		return rc;
+	}
+	store_relaxed(&sc->st->calls, sc->st->calls + 1);
+	if (!sc->captured)
+		store_relaxed(&sc->st->eager, sc->st->eager + 1);
+	sc->number = sc->st->eager;
+	drop_maps(sc->st, load_acquire(sc->st->done));
+	return 0;
+}
+
+int
+stream_call_end(struct stream_call *sc, int rc, bool entered)
+{
+	if (rc)
+		rc = fail_call(sc, rc);
+	gpu_leave(entered);
+	return rc;
+}
+
+int
 stream_run(oriel_comm *comm, struct instance *inst, const struct binding *b,
            struct CUstream_st *stream)
 {
-	struct stream_call sc = { .inst = inst, .s = stream };
-	struct gpu *g;
+	struct stream_call sc;
 	bool entered;
-	int rc = gpu_need(comm->ctx, &g);
+	int rc = stream_call_begin(comm, stream, &sc, &entered);
 
-	if (!rc)
-		rc = gpu_enter(g, &entered);
 	if (rc)
 		return rc;
-	if (!comm->plan->stream)
-		rc = make_state(comm, g);
-	if (!rc)
-		rc = is_captured(stream, &sc.captured);
-	if (rc)
-		goto leave;
-	sc.st = comm->plan->stream;
-	store_relaxed(&sc.st->calls, sc.st->calls + 1);
-	if (!sc.captured)
-		store_relaxed(&sc.st->eager, sc.st->eager + 1);
-	sc.number = sc.st->eager;
-	drop_maps(sc.st, load_acquire(sc.st->done));
-	rc = enqueue(&sc, b);
-	if (rc)
-		rc = fail_call(&sc, rc);
-leave:
-	gpu_leave(entered);
-	return rc;
+	sc.inst = inst;
+	return stream_call_end(&sc, enqueue(&sc, b), entered);
 }
 
 #else

@@ -26,6 +26,16 @@ struct stream_map { /* a peer's buffer that calls use */
 	CUdeviceptr at;
 };
 
+struct stream_short {  /* plan/stream_short.h */
+	bool ready;    /* the hosts have told one another */
+	char why[160]; /* it cannot be; the same on all ranks, but for words */
+	void *scratch; /* in device memory, and behind it the kernel's state */
+	uint64_t slot, state;
+	CUdeviceptr peer[EXCHANGE_RANKS]; /* scratch of all ranks */
+	uint32_t *words; /* of the host: not 0 ends calls that wait; what the kernel says */
+	CUdeviceptr dev_words;
+};
+
 struct stream_state {
 	oriel_comm *comm;
 	struct gpu *g;
@@ -41,7 +51,7 @@ struct stream_state {
 	CUevent fork, join, last;
 	CUstream last_stream;
 	bool any_last; /* last was recorded */
-	bool released; /* the communicator failed, and its streams were let go */
+	struct stream_short sh;
 };
 
 struct stream_call {
@@ -55,6 +65,16 @@ struct stream_call {
 	uint64_t told, read; /* edges whose records are told and read, in order */
 };
 
+/* plan/stream.c: a call's frame. Begin makes the GPU's context current, if it succeeds; end
+ * undoes that and, with an error, fails the communicator. */
+int stream_state_get(oriel_comm *comm, struct stream_state **out);
+int stream_call_begin(oriel_comm *comm, CUstream s, struct stream_call *sc, bool *entered);
+int stream_call_end(struct stream_call *sc, int rc, bool entered);
+/* Behind the last call of the communicator, if that is on another stream; and the next behind this
+ * one. */
+int stream_follow(const struct stream_call *sc);
+int stream_leave_mark(const struct stream_call *sc);
+void stream_short_free(struct stream_state *st);
 /* plan/stream_ops.c: enqueues all ops. */
 int stream_enqueue(struct stream_call *sc);
 /* plan/stream_combine.c: reduce and fold by a kernel; avg's division. */
