@@ -274,8 +274,7 @@ freed_and_reused(const struct test *t)
 	int reused = 0;
 
 	for (uint64_t round = 0; round < 8; round++) {
-		if (!GOOD(CU(cuMemAlloc)(&p, MIB + 4096 * round)) ||
-		    !OK(gpu_describe(t->g, (void *)p, MIB, &new)))
+		if (!GOOD(CU(cuMemAlloc)(&p, MIB)) || !OK(gpu_describe(t->g, (void *)p, MIB, &new)))
 			return false;
 		CHECK(round == 0 || new.buffer != old.buffer, "two allocations are number %llu",
 		      (unsigned long long)new.buffer);
@@ -298,7 +297,9 @@ stale_but_used(const struct test *t)
 	struct shown old[MAX_SHOWN], all[MAX_SHOWN];
 	CUdeviceptr p, used, at;
 	struct peer *next = peer_of(t, t->next);
+	unsigned idle;
 
+	gpu_tidy(t->g, 0);
 	if (!GOOD(CU(cuMemAlloc)(&p, MIB)) || !fill(t, p, MIB, seed_of(t->r->rank, 1)) ||
 	    !show(t, p, MIB, old) || !OK(gpu_map(t->g, next, &old[t->next].where, MIB, &used)) ||
 	    !holds(t, used, MIB, seed_of(t->next, 1), "before") ||
@@ -309,7 +310,15 @@ stale_but_used(const struct test *t)
 	holds(t, at, MIB, seed_of(t->next, 2), "after");
 	if (!next->same_process)
 		CHECK(at != used, "one address for two allocations");
+	/* Neither is closed: they are in use. */
+	gpu_tidy(t->g, 0);
+	holds(t, at, MIB, seed_of(t->next, 2), "after");
 	gpu_unmap(t->g, used);
+	/* The old one is, though many may be kept, if it shows that it was freed. */
+	idle = t->g->mem->n_idle;
+	gpu_tidy(t->g, GPU_IDLE);
+	if (!next->same_process && all[t->next].where.addr == old[t->next].where.addr)
+		CHECK(t->g->mem->n_idle < idle, "memory that was freed is kept");
 	holds(t, at, MIB, seed_of(t->next, 2), "after the old one was closed");
 	gpu_unmap(t->g, at);
 	return OK(oriel_barrier(t->r->world)) && GOOD(CU(cuMemFree)(p));
@@ -342,9 +351,18 @@ many(const struct test *t)
 			holds(t, at[i], 4096, seed_of(t->next, 100 + (uint64_t)i), "many");
 		for (int i = 0; i < MANY && round; i++)
 			gpu_unmap(t->g, at[i]);
-		CHECK(t->g->mem->n_idle <= GPU_IDLE, "%u allocations are kept open",
-		      t->g->mem->n_idle);
 	}
+	if (!next->same_process)
+		CHECK(t->g->mem->n_idle >= MANY, "%u allocations are open", t->g->mem->n_idle);
+	gpu_tidy(t->g, GPU_IDLE);
+	CHECK(t->g->mem->n_idle <= GPU_IDLE, "%u allocations are kept", t->g->mem->n_idle);
+	/* The newest are kept, and are as they were. */
+	if (!OK(gpu_map(t->g, next, &all[MANY - 1][t->next].where, 4096, &at[0])))
+		return false;
+	CHECK(at[0] == at[MANY - 1], "the newest was closed");
+	gpu_unmap(t->g, at[0]);
+	gpu_tidy(t->g, 0);
+	CHECK(!t->g->mem->n_idle && !t->g->mem->opened, "not all is closed");
 	if (!OK(oriel_barrier(t->r->world)))
 		return false;
 	for (int i = 0; i < MANY; i++)
@@ -457,6 +475,40 @@ words_of_streams(const struct test *t)
 	return OK(oriel_win_free(win));
 }
 
+/* While a stream waits for a word that only this thread writes, these calls return all the same. */
+static bool
+nothing_waits_for_streams(const struct test *t)
+{
+	struct peer *next = peer_of(t, t->next);
+	struct shown pool[MAX_SHOWN], other[MAX_SHOWN];
+	CUdeviceptr word, p, at[2], big;
+	uint64_t *base;
+	oriel_win *win;
+	void *v, *more;
+
+	if (!OK(oriel_win_alloc(t->r->world, 4 * 65536, 0, &v, &win)) ||
+	    !OK(gpu_host(t->g, NULL, v, 8, &word)) || !GOOD(CU(cuMemAlloc)(&p, MIB)) ||
+	    !GOOD(CU(cuStreamWaitValue64)(t->g->stream[1], word, 1, CU_STREAM_WAIT_VALUE_GEQ)))
+		return false;
+	base = v;
+	if (!OK(oriel_mem_alloc_device(t->r->ctx, 20 * MIB, 0, &more)) ||
+	    !show(t, (CUdeviceptr)more, 20 * MIB, pool) || !show(t, p, MIB, other) ||
+	    !OK(gpu_map(t->g, next, &pool[t->next].where, 20 * MIB, &at[0])) ||
+	    !OK(gpu_map(t->g, next, &other[t->next].where, MIB, &at[1])) ||
+	    !OK(gpu_host(t->g, NULL, (char *)v + 2 * 65536, 8, &big)))
+		return false;
+	CHECK(gpu_kind(t->g, (void *)p, NULL) == GPU_DEVICE &&
+	              gpu_kind(t->g, v, NULL) == GPU_PINNED,
+	      "kinds");
+	gpu_unmap(t->g, at[0]);
+	gpu_unmap(t->g, at[1]);
+	OK(oriel_mem_free(t->r->ctx, more));
+	CHECK(CU(cuStreamQuery)(t->g->stream[1]) == CUDA_ERROR_NOT_READY, "the stream went on");
+	__atomic_store_n(base, 1, __ATOMIC_RELEASE);
+	GOOD(CU(cuStreamSynchronize)(t->g->stream[1]));
+	return OK(oriel_barrier(t->r->world)) && GOOD(CU(cuMemFree)(p)) && OK(oriel_win_free(win));
+}
+
 /* Pages that are pinned stay: the GPU would keep the old ones. */
 static bool
 pages_stay(const struct test *t)
@@ -471,6 +523,7 @@ pages_stay(const struct test *t)
 	OK(gpu_host(t->g, NULL, p + 131072, 8, &at));
 	p[131072] = 1;
 	OK(oriel_mem_free(t->r->ctx, p));
+	CHECK(p[131072] == 1, "the page was dropped");
 	if (!OK(pool_alloc_zeroed(t->r->ctx->pool, 4 * MIB, 0, &v)))
 		return false;
 	again = v;
@@ -587,6 +640,7 @@ run_all(const struct test *t)
 		unshareable_memory,
 		bad_descriptions,
 		words_of_streams,
+		nothing_waits_for_streams,
 		pages_stay,
 		kinds,
 		other_device,
@@ -611,10 +665,13 @@ run(struct ranks *r)
 
 	if (!OK(gpu_need(r->ctx, &t.g)) || !OK(gpu_enter(t.g, &entered)))
 		return 1;
+	if (ranks_flag("--refused") && strcmp(t.g->name, "stand-in"))
+		return ranks_skip("only the stand-in can be told to make no descriptors");
 	CHECK(!ranks_flag("--ipc") || !t.g->mem->by_fd, "descriptors are used all the same");
 	if (!t.g->wait_values)
 		return ranks_skip("the device's streams cannot wait for 64-bit words");
 	rc = run_all(&t);
+	CHECK(!ranks_flag("--refused") || !t.g->mem->by_fd, "descriptors were not refused");
 	gpu_leave(entered);
 	return rc;
 }
@@ -633,8 +690,10 @@ main(int argc, char **argv)
 	const char *knobs[] = { "ORIEL_GPU_POOL_MAX=96M", "ORIEL_GPU_POOL_SLAB=16M", NULL, NULL };
 	const struct oriel_options options = { .size = sizeof(options), .knobs = knobs };
 
-	/* --ipc: as where descriptors cannot be taken. */
+	/* --ipc: as where descriptors cannot be taken; --refused: that shows when one is made. */
 	if (argc > 1 && !strcmp(argv[1], "--ipc"))
 		knobs[2] = "ORIEL_GPU_SHARE=ipc";
+	if (argc > 1 && !strcmp(argv[1], "--refused"))
+		setenv("STANDIN_FAIL", "cuMemExportToShareableHandle:1", 1);
 	return ranks_main(argc, argv, run, &options);
 }
