@@ -11,7 +11,7 @@
  *                     by waiters. Message handlers run under it.
  *   3 peer->send_lock one message into a ring, or one post to UCX
  *   4 ctx->peers_lock one entry into the table of peers, which handlers may make;
- *                     pool and registry, inside alloc/
+ *                     pool and registry, inside alloc/; those of rma/gpu_mem.h
  * A handler must not take lock 1, block, or call user-level functions.
  */
 #ifndef RMA_CTX_H

@@ -12,6 +12,11 @@
  * mapped must not be unmapped or closed while copies run: gpu_unmap comes after the
  * last one.
  *
+ * Some calls of the driver wait for everything that stands in the device's streams
+ * (measured: cuMemFree, cuIpcCloseMemHandle, cuMemHostUnregister, cuMemFreeHost), where
+ * something may wait for a word that only a peer, or this thread, writes. None of them
+ * is made here but by gpu_tidy and when peers, slabs and the GPU are closed.
+ *
  * Any thread may call. mem->lock is held during calls of the driver, and inside it
  * no other lock is taken; it counts as rank 4 (ctx.h).
  */
@@ -23,7 +28,7 @@
 
 #define GPU_DEVICES 64   /* of a process */
 #define GPU_DESCRIBED 64 /* allocations whose description is kept */
-#define GPU_IDLE 64      /* peers' allocations that stay open while nobody uses them */
+#define GPU_IDLE 64      /* what to let gpu_tidy keep where windows come and go */
 
 /* ---- The device pool: gpu_pool.c ---- */
 
@@ -89,6 +94,13 @@ int gpu_describe(struct gpu *g, const void *p, size_t len, struct gpu_where *out
 int gpu_map(struct gpu *g, struct peer *peer, const struct gpu_where *where, size_t len,
             CUdeviceptr *out);
 void gpu_unmap(struct gpu *g, CUdeviceptr p);
+/*
+ * Closes allocations of peers that nobody has mapped any more: those that the peer has
+ * freed, and of the rest all but the keep that were used last. While they are open here
+ * the peer's GPU has them in use. It waits for everything that stands in the device's
+ * streams: only for callers that may wait for peers, and with no lock that others need.
+ */
+void gpu_tidy(struct gpu *g, unsigned keep);
 
 /* ---- Host memory for streams: gpu_host.c ---- */
 

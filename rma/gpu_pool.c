@@ -110,19 +110,14 @@ release:
 static int
 make_plain(const struct gpu *g, size_t size, struct slab *slab)
 {
+	/* The driver promises less of an alignment than we do. To try and free again is no way:
+	 * cuMemFree waits for the device. */
+	size_t room = size + POOL_SLAB_ALIGN - 256;
 	CUdeviceptr at;
-	/* The driver promises less of an alignment than we do. */
-	int rc = check_room(g, CU(cuMemAlloc)(&at, size), size, "cuMemAlloc");
+	int rc = check_room(g, CU(cuMemAlloc)(&at, room), room, "cuMemAlloc");
 
 	if (rc)
 		return rc;
-	if (at % POOL_SLAB_ALIGN) {
-		CU(cuMemFree)(at);
-		size += POOL_SLAB_ALIGN;
-		rc = check_room(g, CU(cuMemAlloc)(&at, size), size, "cuMemAlloc");
-		if (rc)
-			return rc;
-	}
 	slab->own = (void *)at;
 	slab->base = (char *)round_up(at, POOL_SLAB_ALIGN);
 	slab->fd = -1;

@@ -264,7 +264,11 @@ map_pool(struct gpu *g, struct peer *p, const struct gpu_where *w, size_t len, C
 
 /* ---- A peer's other memory ---- */
 
-/* Within gpu_enter and under mem->lock, as all below. Nothing uses it. */
+/*
+ * Closing waits for everything that stands in the device's streams, and that may wait
+ * for a peer that waits for us: it is left to gpu_tidy. Within gpu_enter and under
+ * mem->lock; nothing uses it.
+ */
 static void
 close_opened(struct gpu *g, struct opened **at)
 {
@@ -281,32 +285,48 @@ close_opened(struct gpu *g, struct opened **at)
 
 /* What is open of the peer where w is now, and is not w, was freed by the peer meanwhile. */
 static void
-close_stale(struct gpu *g, const struct peer *p, const struct gpu_where *w)
+mark_stale(const struct gpu *g, const struct peer *p, const struct gpu_where *w)
 {
 	uint64_t base = w->addr - w->offset;
 
-	for (struct opened **at = &g->mem->opened, *o; (o = *at);) {
+	for (struct opened *o = g->mem->opened; o; o = o->next)
 		if (o->peer == p && o->buffer != w->buffer && o->base < base + w->size &&
 		    base < o->base + o->size)
 			o->stale = true;
+}
+
+static void
+close_idle(struct gpu *g, unsigned keep)
+{
+	struct opened **at = &g->mem->opened, *o;
+
+	while ((o = *at)) {
 		if (o->stale && !o->refs)
 			close_opened(g, at);
 		else
 			at = &o->next;
 	}
-}
-
-static void
-close_oldest(struct gpu *g)
-{
-	while (g->mem->n_idle > GPU_IDLE) {
+	while (g->mem->n_idle > keep) {
 		struct opened **oldest = NULL;
 
-		for (struct opened **at = &g->mem->opened; *at; at = &(*at)->next)
+		for (at = &g->mem->opened; *at; at = &(*at)->next)
 			if (!(*at)->refs && (!oldest || (*at)->used < (*oldest)->used))
 				oldest = at;
 		close_opened(g, oldest);
 	}
+}
+
+void
+gpu_tidy(struct gpu *g, unsigned keep)
+{
+	bool entered;
+
+	pthread_mutex_lock(&g->mem->lock);
+	if (g->mem->n_idle && !gpu_enter(g, &entered)) {
+		close_idle(g, keep);
+		gpu_leave(entered);
+	}
+	pthread_mutex_unlock(&g->mem->lock);
 }
 
 static struct opened *
@@ -349,7 +369,7 @@ open_new(struct gpu *g, struct peer *p, const struct gpu_where *w, struct opened
 	struct opened *o;
 	int rc;
 
-	close_stale(g, p, w);
+	mark_stale(g, p, w);
 	o = calloc(1, sizeof(*o));
 	if (!o)
 		return fail(ORIEL_ENOMEM, "no memory for an allocation of rank %d", p->rank);
@@ -381,16 +401,11 @@ map_opened(struct gpu *g, struct peer *p, const struct gpu_where *w, CUdeviceptr
 		if (rc)
 			return rc;
 		rc = open_new(g, p, w, &o);
-		if (!rc) {
-			g->mem->n_idle -= !o->refs++;
-			close_oldest(g);
-		}
 		gpu_leave(entered);
-	} else {
-		g->mem->n_idle -= !o->refs++;
 	}
 	if (rc)
 		return rc;
+	g->mem->n_idle -= !o->refs++;
 	o->used = ++g->mem->clock;
 	*out = o->at + w->offset;
 	return 0;
@@ -436,22 +451,14 @@ gpu_map(struct gpu *g, struct peer *peer, const struct gpu_where *w, size_t len,
 void
 gpu_unmap(struct gpu *g, CUdeviceptr p)
 {
-	struct opened **at = &g->mem->opened, *o;
-	bool entered;
+	struct opened *o;
 
 	pthread_mutex_lock(&g->mem->lock);
-	/* Memory that nobody has mapped now may be at the same address in another context. */
-	while ((o = *at) && (!o->refs || p - o->at >= o->size))
-		at = &o->next;
-	if (o && !--o->refs) {
-		g->mem->n_idle++;
-		if ((o->stale || g->mem->n_idle > GPU_IDLE) && !gpu_enter(g, &entered)) {
-			if (o->stale)
-				close_opened(g, at);
-			close_oldest(g);
-			gpu_leave(entered);
-		}
-	}
+	o = g->mem->opened;
+	while (o && (!o->refs || p - o->at >= o->size))
+		o = o->next;
+	if (o)
+		g->mem->n_idle += !--o->refs;
 	pthread_mutex_unlock(&g->mem->lock);
 }
 

@@ -11,18 +11,20 @@
 #define DEVICES 64
 
 static struct {
-	pthread_mutex_t lock; /* held while a context is used: it cannot end meanwhile */
+	/* For reading while a context is used: it cannot end meanwhile, and frees may wait for
+	 * streams that wait for another thread's allocation. */
+	pthread_rwlock_t lock;
 	oriel_ctx *ctx[DEVICES];
-} torch = { .lock = PTHREAD_MUTEX_INITIALIZER };
+} torch = { .lock = PTHREAD_RWLOCK_INITIALIZER };
 
 void
 torch_forget(const oriel_ctx *ctx)
 {
-	pthread_mutex_lock(&torch.lock);
+	pthread_rwlock_wrlock(&torch.lock);
 	for (int d = 0; d < DEVICES; d++)
 		if (!ctx || torch.ctx[d] == ctx)
 			torch.ctx[d] = NULL;
-	pthread_mutex_unlock(&torch.lock);
+	pthread_rwlock_unlock(&torch.lock);
 }
 
 int
@@ -43,9 +45,9 @@ oriel_torch_use(oriel_ctx *ctx)
 	dev = gpu_device(ctx);
 	if (dev >= DEVICES)
 		return fail(ORIEL_ENOTSUP, "GPU %d: at most %d are known", dev, DEVICES);
-	pthread_mutex_lock(&torch.lock);
+	pthread_rwlock_wrlock(&torch.lock);
 	torch.ctx[dev] = ctx;
-	pthread_mutex_unlock(&torch.lock);
+	pthread_rwlock_unlock(&torch.lock);
 	return 0;
 }
 
@@ -71,11 +73,11 @@ oriel_torch_alloc(ssize_t size, int device, struct CUstream_st *stream)
 		fail(ORIEL_EINVAL, "size is negative");
 		return NULL;
 	}
-	pthread_mutex_lock(&torch.lock);
+	pthread_rwlock_rdlock(&torch.lock);
 	ctx = context_of(device);
 	if (ctx && pool_alloc(gpu_pool(ctx), (size_t)size, 0, &ptr))
 		ptr = NULL;
-	pthread_mutex_unlock(&torch.lock);
+	pthread_rwlock_unlock(&torch.lock);
 	return ptr;
 }
 
@@ -87,12 +89,12 @@ oriel_torch_free(void *ptr, ssize_t size, int device, struct CUstream_st *stream
 	(void)size;
 	if (!ptr)
 		return;
-	pthread_mutex_lock(&torch.lock);
+	pthread_rwlock_rdlock(&torch.lock);
 	ctx = context_of(device);
 	if (ctx)
 		gpu_drain(ctx, stream);
 	if (!ctx || pool_free(gpu_pool(ctx), ptr))
 		log_at(LOG_WARN, "oriel_torch_free of %p of GPU %d: %s", ptr, device,
 		       oriel_detail());
-	pthread_mutex_unlock(&torch.lock);
+	pthread_rwlock_unlock(&torch.lock);
 }

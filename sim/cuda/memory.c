@@ -119,7 +119,7 @@ cuMemHostUnregister(void *p)
 	ENTER_CONTEXT(dev);
 	struct range r;
 
-	(void)dev;
+	standin_drain_device(dev);
 	return ranges_take((uintptr_t)p, REGISTERED, &r) ? CUDA_SUCCESS
 	                                                 : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
 }

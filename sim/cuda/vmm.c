@@ -4,6 +4,7 @@
  */
 #include "sim/cuda/ranges.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -167,7 +168,8 @@ cuMemExportToShareableHandle(void *out, CUmemGenericAllocationHandle handle,
 	if (!b || flags || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
 		return CUDA_ERROR_INVALID_VALUE;
 	fd = dup(b->fd);
-	if (fd < 0)
+	/* A mark that stays with what others are given, and that opening its path does not get. */
+	if (fd < 0 || fcntl(fd, F_SETFL, O_NONBLOCK))
 		return CUDA_ERROR_OPERATING_SYSTEM;
 	*(int *)out = fd;
 	return CUDA_SUCCESS;
@@ -183,7 +185,7 @@ cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *out, void *os_handl
 	struct stat s;
 
 	if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || !standin_device(device) ||
-	    fstat(fd, &s)) {
+	    !(fcntl(fd, F_GETFL) & O_NONBLOCK) || fstat(fd, &s)) {
 		if (fd >= 0)
 			close(fd);
 		return CUDA_ERROR_INVALID_VALUE;

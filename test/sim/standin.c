@@ -5,8 +5,10 @@
 #include "sim/cuda/standin.h"
 
 #include <criterion/criterion.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -527,6 +529,75 @@ Test(standin, memory_is_shared_with_another_process)
 	GOOD(cuMemcpyDtoH(out + N, q, N));
 	for (size_t i = 0; i < 2 * N; i++)
 		cr_assert_eq(out[i], 3);
+}
+
+/* A path leads to another file than the descriptor that was given. */
+Test(standin, a_descriptor_is_given_and_not_opened)
+{
+	CUmemAllocationProp prop = {
+		.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+		.location = { .type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0 },
+	};
+	CUmemGenericAllocationHandle handle, imported;
+	char path[64];
+	int fd, opened;
+
+	begin();
+	GOOD(cuMemCreate(&handle, GRANULARITY, &prop, 0));
+	GOOD(cuMemExportToShareableHandle(&fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+	                                  0));
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	opened = open(path, O_RDWR | O_CLOEXEC);
+	cr_assert_geq(opened, 0);
+	cr_assert_eq(cuMemImportFromShareableHandle(&imported, (void *)(intptr_t)opened,
+	                                            CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
+	             CUDA_ERROR_INVALID_VALUE);
+	GOOD(cuMemImportFromShareableHandle(&imported, (void *)(intptr_t)fd,
+	                                    CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
+	GOOD(cuMemRelease(imported));
+	GOOD(cuMemRelease(handle));
+	close(opened);
+	close(fd);
+}
+
+Test(standin, little_is_promised_of_alignment)
+{
+	CUdeviceptr p[64], all = 0;
+
+	begin();
+	for (int i = 0; i < 64; i++)
+		all |= p[i] = memory_of(0, 3 * N + 5);
+	cr_assert(all % 256 == 0 && all % 4096, "%llx", all);
+	for (int i = 0; i < 64; i++)
+		GOOD(cuMemFree(p[i]));
+}
+
+static void *
+release_later(void *word)
+{
+	nanosleep(&(struct timespec){ 0, 20000000 }, NULL);
+	__atomic_store_n((uint32_t *)word, 1, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+/* As cuMemFree does; who holds the word that a stream waits for must not call it. */
+Test(standin, unregistering_waits_for_the_device)
+{
+	static char memory[4096] __attribute__((aligned(4096)));
+	pthread_t other;
+	uint32_t *host;
+	CUstream s;
+
+	begin();
+	host = pinned(8);
+	s = stream();
+	GOOD(cuMemHostRegister(memory, sizeof(memory), 0));
+	GOOD(cuStreamWaitValue32(s, (uintptr_t)host, 1, CU_STREAM_WAIT_VALUE_EQ));
+	cr_assert_eq(pthread_create(&other, NULL, release_later, host), 0);
+	GOOD(cuMemHostUnregister(memory));
+	GOOD(cuStreamQuery(s));
+	pthread_join(other, NULL);
 }
 
 Test(standin, what_a_pointer_is)
