@@ -32,6 +32,7 @@ begin_fold(void)
 	b.s = stream();
 	fill(b.in, MOST);
 	GOOD(cuMemcpyHtoDAsync(b.src, b.in, MOST, b.s));
+	GOOD(cuStreamSynchronize(b.s));
 }
 
 /* Whatever lies around the result stays as it is. */
