@@ -69,7 +69,7 @@ parts = $(patsubst %,$B/%.o,$(filter $1_%,$(basename $(wildcard $1_*.c))))
 lib_src := $(call src,$(MODULES))
 lib_obj := $(lib_src:%.c=$B/%.o)
 sim_obj := $(patsubst %.c,$B/%.o,$(call src,sim)) # the checkers of programs: for tests and oriel_sim
-standin_obj := $(patsubst %.c,$B/%.o,$(call src,sim/cuda)) $B/coll/reduce_base.o # a stand-in for CUDA's driver
+standin_obj := $(patsubst %.c,$B/%.o,$(call src,sim/cuda)) # a stand-in for CUDA's driver
 tool_bin := $(addprefix $B/,$(call progs,tools))
 example_bin := $(addprefix $B/,$(call progs,examples))
 unit_bin := $(addprefix $B/,$(call stems,$(MODULES:%=test/%) test/tools test/sim test/examples))
@@ -111,7 +111,7 @@ $B/objects: FORCE
 $B/%.o: %.c $B/flags config.mk
 	$(call say,CC)mkdir -p $(@D) && $(CC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) $(EXTRA) -MMD -MP -c -o $@ $<
 $B/examples/%.o $B/test/examples/%.o: EXTRA = $(BLAS_CFLAGS) $(JSON_CFLAGS)
-$(addprefix $B/coll/reduce_,base.o avx2.o avx512.o): EXTRA = -O3 -ffp-contract=off $($(*F)_CFLAGS)
+$(addprefix $B/,$(patsubst %,coll/reduce_%.o,base avx2 avx512) sim/cuda/reduce.o): EXTRA = -O3 -ffp-contract=off $($(*F)_CFLAGS)
 $B/test/model/%.o: EXTRA = -DORIEL_MODEL -Itest/model
 # One image for all builds; PTX for what comes after the devices that it has code for.
 $B/kernels/embed.o: EXTRA = $(if $(NVCC),-DKERNELS_IMAGE='"build/kernels/oriel.fatbin"')

@@ -198,8 +198,9 @@ send(const struct kernel_exchange &a, uint32_t call)
 
 /* ---- What comes ---- */
 
-/* Line by line, several ranks' loads of it under way at a time. `to` takes it in the order of
- * ranks, then is told that it is complete. False: the call has been stopped. */
+/* Line by line, several ranks' loads of it under way at a time; what is taken next moves to l[0],
+ * because registers have no index. `to` takes it in the order of ranks, then is told that it is
+ * complete. False: the call has been stopped. */
 template <class TO>
 DEVICE bool
 receive(const struct kernel_exchange &a, uint32_t call, TO to)
@@ -218,8 +219,6 @@ receive(const struct kernel_exchange &a, uint32_t call, TO to)
 			for (int k = 0; k < LOADS; k++)
 				if (q + k < a.ranks)
 					l[k] = get_line(slot + (q + k) * a.slot);
-					/* What comes first is always l[0]: registers have no index.
-					 */
 #pragma unroll 1
 			for (int k = 0; k < LOADS && q + k < a.ranks; k++) {
 				if (q + k == a.rank)

@@ -60,7 +60,7 @@ strip_pairs(const struct reduce_kernels *k, int op, void *to, const void *const 
 void
 twin_fold(int type, int op, void *dst, const void *const *term, int terms, size_t n, int divisor)
 {
-	const struct reduce_kernels *k = &reduce_base.of[type];
+	const struct reduce_kernels *k = &twin_reduce.of[type];
 	size_t size = twin_size(type);
 	char to[REDUCE_STRIP * sizeof(uint64_t)];
 

@@ -17,5 +17,6 @@ void twin_fold(int type, int op, void *dst, const void *const *term, int terms, 
 bool twin_illegal(CUresult *error);
 
 extern const struct kernel twin_exchange;
+extern const struct reduce_set twin_reduce; /* loops that combine elements */
 
 #endif

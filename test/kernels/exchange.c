@@ -294,32 +294,32 @@ run_calls(int calls)
 
 /* ---- Tests ---- */
 
-Test(kernels_exchange, two_ranks, .timeout = 100)
+Test(kernels_exchange, two_ranks)
 {
 	begin_job(2);
 	run_calls(2000);
 }
 
-Test(kernels_exchange, three_ranks, .timeout = 100)
+Test(kernels_exchange, three_ranks)
 {
 	begin_job(3);
 	run_calls(1500);
 }
 
-Test(kernels_exchange, four_ranks, .timeout = 100)
+Test(kernels_exchange, four_ranks)
 {
 	begin_job(4);
 	run_calls(1200);
 }
 
-Test(kernels_exchange, one_rank, .timeout = 60)
+Test(kernels_exchange, one_rank)
 {
 	begin_job(1);
 	run_calls(200);
 }
 
 /* Large calls leave lines with all flags that come again; then the numbers go round. */
-Test(kernels_exchange, numbers_go_round, .timeout = 100)
+Test(kernels_exchange, numbers_go_round)
 {
 	struct exchange_state s;
 
@@ -336,7 +336,7 @@ Test(kernels_exchange, numbers_go_round, .timeout = 100)
 }
 
 /* Whatever lies in the scratch with the flags of calls to come is gone when they come. */
-Test(kernels_exchange, old_flags_are_wiped_out, .timeout = 60)
+Test(kernels_exchange, old_flags_are_wiped_out)
 {
 	size_t len = exchange_scratch(2, MOST_BYTES);
 	uint32_t *old;
@@ -372,7 +372,7 @@ capture(const struct call *c, int n, int r)
 }
 
 /* Each rank's calls are a graph; between replays come other calls, and other data. */
-Test(kernels_exchange, graphs_are_replayed, .timeout = 100)
+Test(kernels_exchange, graphs_are_replayed)
 {
 	static struct call c[20];
 	CUgraphExec exec[MOST_RANKS];
@@ -407,7 +407,7 @@ assert_waits(int r, CUstream other, uint32_t *word)
 	cr_assert_eq(cuStreamQuery(job.s[r]), CUDA_ERROR_NOT_READY);
 }
 
-Test(kernels_exchange, calls_that_wait_can_be_stopped, .timeout = 60)
+Test(kernels_exchange, calls_that_wait_can_be_stopped)
 {
 	static struct call c[3];
 	CUstream other;

@@ -67,7 +67,7 @@ random_memory(CUdeviceptr p, size_t len)
 	GOOD(cuMemFreeHost(host));
 }
 
-Test(kernels_measure, folds, .timeout = 100)
+Test(kernels_measure, folds)
 {
 	static const int types[] = { ORIEL_FLOAT,  ORIEL_BFLOAT16,    ORIEL_FLOAT16,
 		                     ORIEL_DOUBLE, ORIEL_FLOAT8_E4M3, ORIEL_INT8 };
@@ -180,7 +180,7 @@ time_exchange(int mode, size_t bytes, unsigned blocks, unsigned threads)
 	return median(ms, REPLAYS) * 1000 / CALLS;
 }
 
-Test(kernels_measure, exchanges, .timeout = 100)
+Test(kernels_measure, exchanges)
 {
 	static const unsigned grids[][2] = { { 1, 64 },  { 1, 512 },  { 2, 512 }, { 4, 512 },
 		                             { 8, 512 }, { 16, 512 }, { 32, 256 } };
