@@ -167,6 +167,8 @@ coll_run(struct coll_call *c, int rc, const struct coll_key *key)
 {
 	struct recent *r;
 
+	if (likely(!rc) && unlikely(c->comm->ctx->gpu) && coll_in_gpu(c))
+		return coll_run_in_gpu(c);
 	if (likely(!rc))
 		rc = comm_call_begin(c->comm);
 	if (unlikely(rc))
@@ -329,6 +331,11 @@ coll_req_go(struct coll_req *r, int rc, bool persistent, oriel_req **req)
 
 	if (!rc && !req)
 		rc = fail(ORIEL_EINVAL, "%s: req is NULL", coll_kinds[r->call.op].name);
+	if (!rc && unlikely(comm->ctx->gpu) && coll_in_gpu(&r->call))
+		rc = fail(ORIEL_ENOTSUP,
+		          "%s: a request on device memory; there are the blocking call and the one "
+		          "on a stream",
+		          coll_kinds[r->call.op].name);
 	if (rc)
 		goto forget;
 	rc = comm_call_begin(comm);

@@ -123,7 +123,8 @@ coll_again(oriel_comm *comm, enum coll_op op, const struct coll_key *key, int *r
 {
 	struct recent *r;
 
-	if (unlikely(coll_enter(comm) || !comm->plan || !comm->plan->recent))
+	/* With a GPU the same address may be other memory by now. */
+	if (unlikely(coll_enter(comm) || !comm->plan || !comm->plan->recent || comm->ctx->gpu))
 		return false;
 	r = (struct recent *)comm->plan->recent + op;
 	return r->again && coll_run_again(comm, r, key, rc);
@@ -161,6 +162,12 @@ coll_again(oriel_comm *comm, enum coll_op op, const struct coll_key *key, int *r
 /* The form on a GPU's stream: coll/on_stream.c. It frees what the description holds. */
 struct CUstream_st;
 int coll_run_on_stream(struct coll_call *c, int rc, struct CUstream_st *stream);
+
+/* One kernel may do short calls of it. */
+bool coll_short_op(enum coll_op op);
+/* Some buffer is device memory: the blocking form goes by a stream of ours, and is waited for. */
+bool coll_in_gpu(const struct coll_call *c);
+int coll_run_in_gpu(struct coll_call *c);
 
 #define COLL_ON_STREAM(name, params, args)                                                         \
 	int oriel_##name##_on_stream(params, struct CUstream_st *stream)                           \

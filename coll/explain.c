@@ -2,6 +2,8 @@
  * explain.c - why a collective takes the way it does: for people, and for
  * oriel_info. What it says is asked of the selection that calls use.
  */
+#include "coll/call.h"
+#include "plan/stream_short.h"
 #include "coll/coll.h"
 
 #include <stdio.h>
@@ -398,6 +400,23 @@ explain_paths(const struct question *q, oriel_comm *comm, const struct coll_choi
 	return rc;
 }
 
+/* Whether a kernel takes the algorithm's place; and what else takes multiprocessors. */
+static void
+say_stream(const struct question *q, oriel_comm *comm)
+{
+	const char *why = coll_short_op(q->op) ? stream_short_unfit(comm, q->bytes)
+	                                       : "there is none for this collective";
+
+	if (!why)
+		out_say(&q->out,
+		        "instead: one kernel, ll_exchange, up to ORIEL_GPU_SHORT_MAX bytes");
+	else
+		out_say(&q->out, "not one kernel: %s", why);
+	out_say(&q->out, "puts: the copy engine; %s",
+	        coll_kinds[q->op].reduces ? "combining: a kernel of ORIEL_GPU_BLOCKS thread blocks"
+	                                  : "a rank's own block: a local copy, none in place");
+}
+
 /*
  * ---- The public calls ----
  */
@@ -420,6 +439,8 @@ oriel_explain(oriel_comm *comm, const char *name, size_t len,
 	q.s = comm->ctx->selection;
 	coll_shape(comm, 0, &q.shape);
 	rc = answer(&q, name, &choice);
+	if (!rc && q.flags & SELECT_STREAM)
+		say_stream(&q, comm);
 	if (!rc)
 		rc = explain_paths(&q, comm, &choice);
 	if (!rc)

@@ -4,6 +4,14 @@
  */
 #include "coll/call.h"
 #include "plan/stream_short.h"
+#include "rma/gpu.h"
+
+bool
+coll_short_op(enum coll_op op)
+{
+	return op == COLL_BARRIER || op == COLL_ALLGATHER || op == COLL_ALLTOALL ||
+	       op == COLL_ALLREDUCE;
+}
 
 /* One kernel, if the call is short and of a kind that it knows. */
 static bool
@@ -65,4 +73,27 @@ coll_run_on_stream(struct coll_call *c, int rc, struct CUstream_st *stream)
 forget:
 	coll_forget(c);
 	return rc ? fail_in(rc, "%s on a stream", coll_kinds[c->op].name) : 0;
+}
+
+/* ---- Blocking calls on device memory ---- */
+
+bool
+coll_in_gpu(const struct coll_call *c)
+{
+	const struct ragged *r = c->b.ragged;
+	const oriel_ctx *ctx = c->comm->ctx;
+
+	if (r)
+		return gpu_holds(ctx, r->in.base) || gpu_holds(ctx, r->out.base);
+	return gpu_holds(ctx, c->b.buf[IN]) || gpu_holds(ctx, c->b.buf[OUT]);
+}
+
+int
+coll_run_in_gpu(struct coll_call *c)
+{
+	oriel_comm *comm = c->comm;
+	struct CUstream_st *own = stream_own(comm->ctx);
+	int rc = coll_run_on_stream(c, 0, own);
+
+	return rc ? rc : stream_wait(comm, own);
 }

@@ -409,7 +409,69 @@ stream_run(oriel_comm *comm, struct instance *inst, const struct binding *b,
 	return stream_call_end(&sc, enqueue(&sc, b), entered);
 }
 
+/* ---- Waiting ---- */
+
+struct CUstream_st *
+stream_own(const oriel_ctx *ctx)
+{
+	return gpu_of(ctx) ? gpu_of(ctx)->stream[0] : NULL;
+}
+
+struct waiting {
+	struct gpu *g;
+	CUstream s;
+	CUresult result;
+};
+
+static bool
+is_over(void *arg)
+{
+	struct waiting *w = arg;
+	bool entered;
+
+	if (gpu_enter(w->g, &entered)) {
+		w->result = CUDA_ERROR_UNKNOWN;
+		return true;
+	}
+	w->result = CU(cuStreamQuery)(w->s);
+	gpu_leave(entered);
+	return w->result != CUDA_ERROR_NOT_READY;
+}
+
+int
+stream_wait(oriel_comm *comm, struct CUstream_st *stream)
+{
+	struct waiting w = { .g = gpu_of(comm->ctx), .s = stream };
+	/* Failures end it, too: the stream is let go by the helper. */
+	int rc = ctx_wait(comm->ctx, is_over, NULL, &w, ctx_call_deadline(comm->ctx));
+
+	if (rc == ORIEL_ETIMEDOUT) {
+		comm_fail(comm, comm_fail_word(comm->ctx->boot.rank, comm->n_calls));
+		ctx_wait(comm->ctx, is_over, NULL, &w, ORIEL_FOREVER);
+		return fail(rc, "a call on device memory took longer than ORIEL_CALL_TIMEOUT");
+	}
+	if (!rc && comm_failed(comm))
+		return comm_fail_error(comm, comm_failed(comm));
+	return rc ? rc : gpu_check(w.result, "waiting for a stream");
+}
+
 #else
+
+struct CUstream_st *
+stream_own(const oriel_ctx *ctx)
+{
+	(void)ctx;
+	return NULL;
+}
+
+int
+stream_wait(oriel_comm *comm, struct CUstream_st *stream)
+{
+	struct gpu *g;
+
+	(void)stream;
+	return gpu_need(comm->ctx, &g);
+}
 
 int
 stream_run(oriel_comm *comm, struct instance *inst, const struct binding *b,

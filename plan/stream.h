@@ -29,6 +29,11 @@ struct CUstream_st;
 /* Enqueues one call; between comm_call_begin and comm_call_end. An error fails the communicator. */
 int stream_run(oriel_comm *comm, struct instance *inst, const struct binding *b,
                struct CUstream_st *stream);
+/* The stream for blocking calls on device memory; NULL without a GPU. */
+struct CUstream_st *stream_own(const oriel_ctx *ctx);
+/* Until everything on the stream is over: the error of the communicator if it has failed by then.
+ */
+int stream_wait(oriel_comm *comm, struct CUstream_st *stream);
 /* No stream uses it any more. */
 void stream_state_free(oriel_comm *comm);
 

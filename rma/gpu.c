@@ -265,6 +265,15 @@ gpu_init(oriel_ctx *ctx)
 	return 0;
 }
 
+bool
+gpu_holds(const oriel_ctx *ctx, const void *p)
+{
+	struct gpu *g = gpu_of(ctx);
+	enum gpu_kind kind = g && p ? gpu_kind(g, p, NULL) : GPU_HOST;
+
+	return kind == GPU_DEVICE || kind == GPU_FAR;
+}
+
 void
 gpu_close(oriel_ctx *ctx)
 {

@@ -30,6 +30,8 @@ gpu_of(const oriel_ctx *ctx)
 }
 /* In plan/: the helper's look at communicators that streams wait on. Takes ctx->streams_lock. */
 void stream_watch(oriel_ctx *ctx);
+/* p is device memory, of whatever device; false without a GPU. */
+bool gpu_holds(const oriel_ctx *ctx, const void *p);
 /* Its pool of device memory; NULL: not open. */
 struct pool *gpu_pool(const oriel_ctx *ctx);
 /* The device's number; -1: not open. */

@@ -28,6 +28,14 @@ gpu_close(oriel_ctx *ctx)
 	(void)ctx;
 }
 
+bool
+gpu_holds(const oriel_ctx *ctx, const void *p)
+{
+	(void)ctx;
+	(void)p;
+	return false;
+}
+
 int
 gpu_need(oriel_ctx *ctx, struct gpu **gpu)
 {

@@ -157,6 +157,40 @@ random_calls(struct test *t, uint64_t rounds)
 	}
 }
 
+/* The blocking calls, on the same memory. */
+static void
+blocking(struct test *t, uint64_t rounds)
+{
+	oriel_comm *w = t->r->world;
+	CUstream s = t->stream[0];
+	oriel_req *req = NULL;
+	int rc;
+
+	for (uint64_t i = 0; i < rounds; i++) {
+		struct call c = any_call(t, i);
+		void *in = c.in_place ? NULL : t->in;
+		bool root = t->r->rank == c.root;
+
+		fill(t, &c, s);
+		if (c.op == ALLGATHER)
+			OK(oriel_allgather(w, in, t->out, c.len));
+		else if (c.op == ALLTOALL)
+			OK(oriel_alltoall(w, t->in, t->out, c.len));
+		else if (c.op == BCAST)
+			OK(oriel_bcast(w, t->out, c.len, c.root));
+		else if (c.op == GATHER)
+			OK(oriel_gather(w, root ? in : t->in, t->out, c.len, c.root));
+		else if (c.op == SCATTER)
+			OK(oriel_scatter(w, t->in, root && c.in_place ? NULL : t->out, c.len,
+			                 c.root));
+		else
+			OK(oriel_barrier(w));
+		check(t, &c, s);
+	}
+	rc = oriel_ibcast(w, t->out, 64, 0, &req);
+	CHECK(rc == ORIEL_ENOTSUP && !req, "a request on device memory: %d", rc);
+}
+
 /* Calls without a pause: each result is the next one's source. */
 static void
 chains(struct test *t, uint64_t rounds)
@@ -239,6 +273,7 @@ run(struct ranks *r)
 	t.host = malloc(t.room);
 	NEED(t.host, "no memory");
 	random_calls(&t, rounds);
+	blocking(&t, rounds / 3);
 	chains(&t, rounds / 5);
 	replays(&t, rounds / 2);
 	OK(oriel_barrier(r->world));
