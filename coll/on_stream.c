@@ -4,7 +4,6 @@
  */
 #include "coll/call.h"
 #include "plan/stream_short.h"
-#include "rma/gpu.h"
 
 bool
 coll_short_op(enum coll_op op)
@@ -84,8 +83,8 @@ coll_in_gpu(const struct coll_call *c)
 	const oriel_ctx *ctx = c->comm->ctx;
 
 	if (r)
-		return gpu_holds(ctx, r->in.base) || gpu_holds(ctx, r->out.base);
-	return gpu_holds(ctx, c->b.buf[IN]) || gpu_holds(ctx, c->b.buf[OUT]);
+		return stream_holds(ctx, r->in.base) || stream_holds(ctx, r->out.base);
+	return stream_holds(ctx, c->b.buf[IN]) || stream_holds(ctx, c->b.buf[OUT]);
 }
 
 int

@@ -6,6 +6,12 @@
 
 #include "rma/gpu.h"
 
+bool
+stream_holds(const oriel_ctx *ctx, const void *p)
+{
+	return gpu_holds(ctx, p);
+}
+
 #ifdef HAVE_CUDA_HEADERS
 #include "plan/stream_impl.h"
 

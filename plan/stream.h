@@ -29,6 +29,8 @@ struct CUstream_st;
 /* Enqueues one call; between comm_call_begin and comm_call_end. An error fails the communicator. */
 int stream_run(oriel_comm *comm, struct instance *inst, const struct binding *b,
                struct CUstream_st *stream);
+/* It is device memory. */
+bool stream_holds(const oriel_ctx *ctx, const void *p);
 /* The stream for blocking calls on device memory; NULL without a GPU. */
 struct CUstream_st *stream_own(const oriel_ctx *ctx);
 /* Until everything on the stream is over: the error of the communicator if it has failed by then.
