@@ -107,17 +107,22 @@ buffer_free(struct ranks *r, char *p)
 		oriel_mem_free(r->ctx, p); /* an error if others have given this rank up */
 }
 
+struct victim {
+	int pid;
+	oriel_comm *others; /* NULL for itself */
+};
+
 /* Everybody learns the process of the one that is to stop. */
 static bool
-tell_process(struct ranks *r, int victim, int *pid)
+know_victim(struct ranks *r, int victim, struct victim *v)
 {
-	bool ok = true;
+	bool ok = OK(oriel_comm_split(r->world, r->rank == victim ? -1 : 0, 0, &v->others));
 
-	*pid = (int)getpid();
+	v->pid = (int)getpid();
 	if (r->rank != victim)
-		return OK(oriel_recv(r->world, victim, 0, pid, sizeof(*pid), NULL));
+		return ok && OK(oriel_recv(r->world, victim, 0, &v->pid, sizeof(v->pid), NULL));
 	for (int i = 1; i < r->size && ok; i++)
-		ok = OK(oriel_send(r->world, (victim + i) % r->size, 0, pid, sizeof(*pid)));
+		ok = OK(oriel_send(r->world, (victim + i) % r->size, 0, &v->pid, sizeof(v->pid)));
 	return ok;
 }
 
@@ -135,17 +140,18 @@ check_end(struct ranks *r, int rc, int dead, uint64_t start)
 	             (unsigned long long)(ranks_now_ns() - start) / 1000000);
 }
 
-/* The buffers are this rank's again: it writes to them, and nobody else does. pid: to go on now. */
+/* The buffers are this rank's again: it writes to them, and nobody else does. When all have,
+ * whoever was stopped goes on. */
 static void
-use_again(struct ranks *r, char *out, char *in, int pid)
+use_again(struct ranks *r, char *out, char *in, const struct victim *v)
 {
 	char detail[200];
 
 	snprintf(detail, sizeof(detail), "%s", oriel_detail());
 	memset(in, 0x5a, BIG);
 	memset(out, 0x5a, BIG);
-	if (pid)
-		kill(pid, SIGCONT);
+	if (v->others && OK(oriel_barrier(v->others)))
+		kill(v->pid, SIGCONT);
 	ranks_delay(20000000);
 	for (size_t i = 0; i < BIG; i++)
 		if (!CHECK(in[i] == 0x5a, "byte %zu was written after the error", i))
@@ -157,14 +163,15 @@ use_again(struct ranks *r, char *out, char *in, int pid)
 static int
 survive(struct ranks *r)
 {
-	int dead = (int)(r->seed % (uint64_t)r->size), pid = 0, rc;
+	int dead = (int)(r->seed % (uint64_t)r->size), rc;
 	uint64_t same = r->seed * 77, start;
 	uint64_t delay = 200000 + ranks_next(&same) % 20000000;
 	bool waits = ranks_flag("--wait"), stops = ranks_flag("--stop");
 	char *out = buffer(r), *in = buffer(r);
+	struct victim victim = { 0, NULL };
 	pthread_t thread = 0;
 
-	if (!out || !in || !jobs_meet(r) || (stops && !tell_process(r, dead, &pid)))
+	if (!out || !in || !jobs_meet(r) || (stops && !know_victim(r, dead, &victim)))
 		return 1;
 	memset(out, r->rank, BIG);
 	/* The dead rank may be through the barrier, and dead, before the others are. */
@@ -177,7 +184,7 @@ survive(struct ranks *r)
 	if (!rc)
 		rc = waits ? one_wait(r, out, in, dead) : traffic(r, out, in);
 	check_end(r, rc, dead, start);
-	use_again(r, out, in, pid);
+	use_again(r, out, in, &victim);
 	rc = oriel_send(r->world, (dead + 1) % r->size, 1, out, 8);
 	CHECK(rc == ORIEL_EPEER || (r->rank == dead && rc == ORIEL_EEXPELLED), "seen %d", rc);
 	if (r->rank == dead)
