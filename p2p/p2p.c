@@ -335,7 +335,8 @@ describe(const struct p2p_req *r, char *text, size_t cap)
 		         c ? (unsigned long long)load_relaxed(&c->in->credit.consumed) : 0);
 		break;
 	case SEND_ASKED:
-		snprintf(text, cap, "expected its receive, seen none");
+		snprintf(text, cap, "expected %s, seen none",
+		         r->exposed ? "word that it was read" : "its receive");
 		break;
 	case RECV_POSTED:
 		snprintf(text, cap,
