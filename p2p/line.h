@@ -6,14 +6,15 @@
  * 0..15   length and kind of the payload, as in plan/wire.h, whose checks hold
  * 16..19  0
  * 20..22  what: enum line_what
- * 23..52  number: a tag, or of a receive that is under way
+ * 23..52  number: a tag, or of a receive or send that is under way
  * 53..63  0
  *
  * An eager message is one line, its bytes are the payload. A long one is asked
  * for by its sender (LINE_ASK), and cleared by its receiver when a receive has
  * matched it (LINE_CLEAR, on the reverse channel); then it is put into the
  * receiver's buffer (LINE_PLACED says that it is there) or comes in pieces
- * (LINE_PIECE).
+ * (LINE_PIECE). Or, if the sender has said where it lies, the receiver reads it
+ * itself, and says so (LINE_PULLED, on the reverse channel).
  */
 #ifndef P2P_LINE_H
 #define P2P_LINE_H
@@ -30,12 +31,15 @@ enum line_what {
 	LINE_CLEAR,     /* payload: struct line_clear and a key */
 	LINE_PLACED,    /* number: of the receive */
 	LINE_PIECE,     /* number: of the receive; payload: its next bytes */
+	LINE_PULLED,    /* number: of the send, the low bits of its id */
 	LINE_N
 };
 
 struct line_ask {
 	uint64_t len;
-	uint64_t id; /* of the send */
+	uint64_t id;    /* of the send */
+	uint64_t where; /* the receiver may read it here: as in struct line_clear */
+	uint64_t key;   /* or MBOX_NO_KEY: it may not */
 };
 
 struct line_clear {
@@ -54,6 +58,7 @@ struct line {
 	uint8_t what;
 };
 
+_Static_assert(sizeof(struct line_ask) <= MBOX_LINE_DATA, "fits a line");
 _Static_assert(sizeof(struct line_clear) <= MBOX_LINE_DATA, "fits a line without a key");
 
 static inline uint64_t
@@ -91,12 +96,20 @@ line_sane(uint64_t meta)
 		return l.len >= sizeof(struct line_clear) &&
 		       l.len <= sizeof(struct line_clear) + UCX_KEY_MAX;
 	case LINE_PLACED:
+	case LINE_PULLED:
 		return l.kind == WIRE_PLACED;
 	case LINE_PIECE:
 		return l.len > 0;
 	default:
 		return false;
 	}
+}
+
+/* What is offered does not reach beyond the end of all memory. */
+static inline bool
+line_ask_sane(const struct line_ask *ask)
+{
+	return ask->key == MBOX_NO_KEY || ask->len <= UINT64_MAX - ask->where;
 }
 
 /* An eager message, as line_sane has it, in fewer instructions. */

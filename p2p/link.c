@@ -20,6 +20,7 @@ link_new(struct p2p *p, int rank)
 	TAILQ_INIT(&k->flushes);
 	TAILQ_INIT(&k->matched);
 	TAILQ_INIT(&k->landing);
+	TAILQ_INIT(&k->pulls);
 	k->p = p;
 	k->rank = rank;
 	return k;
@@ -87,6 +88,7 @@ link_free(struct link *k)
 	bury_all(&k->flushes);
 	bury_all(&k->matched);
 	bury_all(&k->landing);
+	bury_all(&k->pulls);
 	while ((m = TAILQ_FIRST(&k->source.posted))) {
 		oriel_req *req = &container_of(m, struct p2p_req, recv)->req;
 
@@ -159,7 +161,7 @@ link_line(struct link *k, unsigned what, uint32_t number, const void *data, size
 	struct line l = { .len = (uint32_t)len, .number = number, .what = (uint8_t)what };
 
 	l.kind = len <= MBOX_LINE_DATA ? WIRE_INLINE : WIRE_SCRATCH;
-	if (what == LINE_PLACED)
+	if (what == LINE_PLACED || what == LINE_PULLED)
 		l.kind = WIRE_PLACED;
 	if (unlikely(!k->chan->out))
 		return send_by_message(k, l, data, len);
@@ -190,6 +192,8 @@ take_line(struct link *k)
 		return send_on_clear(k, data, l.len);
 	case LINE_PLACED:
 		return recv_on_placed(k, l.number);
+	case LINE_PULLED:
+		return send_on_pulled(k, l.number);
 	default:
 		return recv_on_piece(k, l.number, data, l.len);
 	}

@@ -173,6 +173,9 @@ leave_queue(struct p2p_req *r)
 	case RECV_CLEARED:
 		TAILQ_REMOVE(&k->landing, r, entry);
 		break;
+	case RECV_PULLS:
+		TAILQ_REMOVE(&k->pulls, r, entry);
+		break;
 	case REQ_DONE:
 		break;
 	}
@@ -211,7 +214,7 @@ end_all(struct p2p_reqs *q, int rc, bool exposed)
 	struct p2p_req *r;
 
 	while ((r = TAILQ_FIRST(q))) {
-		r->exposed = exposed;
+		r->exposed |= exposed;
 		p2p_end(r, rc);
 	}
 }
@@ -236,6 +239,7 @@ end_link(struct link *k, int rc)
 	end_all(&k->flushes, rc, unquiet);
 	end_all(&k->matched, rc, false);
 	end_all(&k->landing, rc, true);
+	end_all(&k->pulls, rc, false);
 	end_posted(&k->source.posted, rc);
 }
 
@@ -281,12 +285,13 @@ p2p_settle(struct p2p_req *r)
 
 	if (!c)
 		return;
-	if (r->was == RECV_CLEARED) {
+	if (r->was == RECV_CLEARED || r->was == SEND_ASKED) {
 		if (!chan_left_alone(c, LINK_PLACING, deadline))
 			log_at(LOG_WARN,
-			       "rank %d has not said that it leaves the buffer of a failed receive "
-			       "alone: it may still write it",
-			       r->link->rank);
+			       "rank %d has not said that it leaves the buffer of a failed %s "
+			       "alone: it may still %s it",
+			       r->link->rank, r->is_send ? "send" : "receive",
+			       r->is_send ? "read" : "write");
 		return;
 	}
 	p2p_lock(r->p);
@@ -330,7 +335,8 @@ describe(const struct p2p_req *r, char *text, size_t cap)
 		         c ? (unsigned long long)load_relaxed(&c->in->credit.consumed) : 0);
 		break;
 	case SEND_ASKED:
-		snprintf(text, cap, "expected its receive, seen none");
+		snprintf(text, cap, "expected %s, seen none",
+		         r->exposed ? "word that it was read" : "its receive");
 		break;
 	case RECV_POSTED:
 		snprintf(text, cap,

@@ -10,15 +10,18 @@
  *
  *	send	SEND_WAITS -> done                              (eager)
  *	        SEND_WAITS -> SEND_ASKED -> SEND_CLEARED [-> SEND_FLUSHES] -> done
+ *	        SEND_WAITS -> SEND_ASKED -> done                (pulled)
  *	receive	RECV_POSTED -> done                             (eager)
  *	        RECV_POSTED -> RECV_MATCHED -> RECV_CLEARED -> done
+ *	        RECV_POSTED -> RECV_MATCHED -> RECV_PULLS -> done
  *
  * Nonblocking requests are brought on by a task of the context; blocking ones
  * by their own threads, without task or allocation.
  *
  * Failure: the communicator's failure word ends all requests (p2p_break). A
- * peer that was cleared to write a receive's buffer may be at it: the user gets
- * the buffer back when it has left it alone (p2p_settle).
+ * peer that was cleared to write a receive's buffer, or told where to read a
+ * send's, may be at it: the user gets the buffer back when it has left it alone
+ * (p2p_settle). For what a reader reads after all see chan_pull.
  *
  * Lock: p2p->lock (p2p/lock.h) lies between ctx->task_lock and ctx->lock. It is
  * held while lines move and bytes are copied, and while a thread spins on the one
@@ -36,7 +39,6 @@
 #include "rma/req.h"
 #include "rma/task.h"
 
-/* What the word "placing" of these channels holds while bytes are put. */
 #define P2P_SPIN_ROUNDS 100 /* looks at the awaited word between looks at everything else */
 /*
  * Where ranks share CPUs, before the CPU is given away: less than that costs, and a
@@ -44,16 +46,19 @@
  * stay in step, instead of changing places for every message.
  */
 #define P2P_SPIN_BRIEFLY 32
+/* What the word "placing" of these channels holds while bytes are put or pulled. */
 #define LINK_PLACING 1
+#define LINK_STEP (4u << 20) /* bytes of messages copied before others have a turn */
 
 enum p2p_state {
 	SEND_WAITS,   /* behind other sends, for credit, or for the peer's communicator */
-	SEND_ASKED,   /* for its receive */
+	SEND_ASKED,   /* for its receive, which may pull it */
 	SEND_CLEARED, /* bytes are under way */
 	SEND_FLUSHES, /* they are out, but puts still read the buffer */
 	RECV_POSTED,
 	RECV_MATCHED, /* the peer is to be told */
 	RECV_CLEARED, /* bytes are under way */
+	RECV_PULLS,   /* this rank reads them, and then tells the peer */
 	REQ_DONE
 };
 
@@ -66,7 +71,7 @@ struct p2p_req {
 	enum p2p_state state, was; /* was: when the communicator failed */
 	bool handle;               /* the user's: it is on the heap */
 	bool is_send;
-	bool exposed; /* a peer may write buf, or puts may read it */
+	bool exposed; /* a peer may write or pull buf, or puts may read it */
 	uint32_t done;
 	int rc;
 	int tag; /* of the message, or wanted */
@@ -74,12 +79,14 @@ struct p2p_req {
 	size_t len;      /* of buf */
 	size_t size;     /* of the message; 0 until it has come */
 	size_t moved;    /* of them, bytes there */
-	uint64_t id;     /* of the send, on its link */
+	uint64_t id;     /* of a send, on its link */
 	uint64_t mark;   /* ucx_quiet_start */
 	uint32_t number; /* of the receive, on its link */
 	struct oriel_status *status;
-	/* Of a send that was cleared: */
-	struct line_clear clear;
+	union {
+		struct line_ask ask;     /* of a receive: what was asked */
+		struct line_clear clear; /* of a send: what came back, and a key */
+	};
 	char key[UCX_KEY_MAX];
 };
 
@@ -95,7 +102,7 @@ struct link {
 	size_t kept;               /* bytes of messages that no receive has wanted yet */
 	uint64_t n_sends, n_recvs; /* ids given */
 	struct p2p_reqs waits, asked, cleared, flushes; /* sends */
-	struct p2p_reqs matched, landing;               /* receives */
+	struct p2p_reqs matched, landing, pulls;        /* receives */
 	TAILQ_ENTRY(link) busy;
 	SLIST_ENTRY(link) next;
 };
@@ -129,9 +136,11 @@ struct kept {
 	struct match_msg msg; /* first */
 	enum { KEPT_EAGER, KEPT_ASK, KEPT_SELF } kind;
 	size_t len;
-	uint64_t id;          /* KEPT_ASK */
-	struct p2p_req *send; /* KEPT_SELF: its buffer is the message */
-	char data[];          /* KEPT_EAGER */
+	union {
+		struct line_ask ask;  /* KEPT_ASK */
+		struct p2p_req *send; /* KEPT_SELF: its buffer is the message */
+	};
+	char data[]; /* KEPT_EAGER */
 };
 
 /* ---- p2p.c: the communicator's part ---- */
@@ -261,6 +270,7 @@ link_hungry(const struct link *k)
 void send_start(struct p2p_req *r, struct link *k);
 /* A line has come. False: it makes no sense. */
 bool send_on_clear(struct link *k, const char *data, size_t len);
+bool send_on_pulled(struct link *k, uint32_t number);
 bool send_tell(struct link *k);
 
 /* k NULL: from anybody. */

@@ -30,9 +30,9 @@ land(struct p2p_req *r, const char *data)
 }
 
 static void
-clear_soon(struct p2p_req *r, struct link *k, uint64_t id)
+answer_soon(struct p2p_req *r, struct link *k, const struct line_ask *ask)
 {
-	r->id = id;
+	r->ask = *ask;
 	r->state = RECV_MATCHED;
 	TAILQ_INSERT_TAIL(&k->matched, r, entry);
 	recv_tell(k);
@@ -97,14 +97,16 @@ recv_on_ask(struct link *k, int tag, const char *data, size_t len)
 
 	(void)len;
 	memcpy(&ask, data, sizeof(ask));
+	if (!line_ask_sane(&ask))
+		return false;
 	r = arrival(k, tag);
 	if (!r) {
-		keep(k, tag, (struct kept){ .kind = KEPT_ASK, .len = ask.len, .id = ask.id }, NULL,
+		keep(k, tag, (struct kept){ .kind = KEPT_ASK, .len = ask.len, .ask = ask }, NULL,
 		     0);
 		return true;
 	}
 	meet(r, k, tag, ask.len);
-	clear_soon(r, k, ask.id);
+	answer_soon(r, k, &ask);
 	return true;
 }
 
@@ -154,7 +156,7 @@ take_kept(struct p2p_req *r, struct match_msg *msg)
 		p2p_end(m->send, 0);
 		break;
 	case KEPT_ASK:
-		clear_soon(r, k, m->id);
+		answer_soon(r, k, &m->ask);
 		break;
 	}
 	free(m);
@@ -214,7 +216,7 @@ send_clear(struct link *k, struct p2p_req *r)
 	struct {
 		struct line_clear clear;
 		char key[UCX_KEY_MAX];
-	} m = { .clear = { .id = r->id, .number = k->n_recvs++ & LINE_NUMBER_MASK } };
+	} m = { .clear = { .id = r->ask.id, .number = k->n_recvs++ & LINE_NUMBER_MASK } };
 	bool fits = r->size <= r->len;
 	int rc = 0;
 
@@ -237,6 +239,63 @@ send_clear(struct link *k, struct p2p_req *r)
 	return true;
 }
 
+static void
+begin_pull(struct link *k, struct p2p_req *r)
+{
+	TAILQ_REMOVE(&k->matched, r, entry);
+	TAILQ_INSERT_TAIL(&k->pulls, r, entry);
+	r->state = RECV_PULLS;
+}
+
+/* The next bytes. False: they have to wait, or the communicator is broken. */
+static bool
+pull_bytes(struct link *k, struct p2p_req *r, size_t *copies)
+{
+	size_t n = r->size - r->moved;
+	int rc;
+
+	n = n < *copies ? n : *copies;
+	if (!n)
+		return false;
+	*copies -= n;
+	rc = chan_pull(k->chan, LINK_PLACING, r->ask.where + r->moved, r->ask.key,
+	               r->buf + r->moved, n);
+	if (rc) {
+		p2p_break(k->p, rc,
+		          rc == ORIEL_EPEER ? k->chan->peer->rank : k->p->comm->ctx->boot.rank);
+		return false;
+	}
+	r->moved += n;
+	return true;
+}
+
+/* All bytes are here, or the buffer is too short for them; either ends the send. */
+static bool
+pulled(struct link *k, struct p2p_req *r, bool fits)
+{
+	if (!link_open(k) || !link_line(k, LINE_PULLED, r->ask.id & LINE_NUMBER_MASK, NULL, 0))
+		return false;
+	p2p_end(r, fits ? 0 : ORIEL_ERANGE);
+	return true;
+}
+
+static bool
+pull_all(struct link *k)
+{
+	size_t copies = LINK_STEP;
+	bool moved = false;
+	struct p2p_req *r;
+
+	while ((r = TAILQ_FIRST(&k->pulls)) && !k->p->broken) {
+		bool fits = r->size <= r->len, rest = fits && r->moved < r->size;
+
+		if (rest ? !pull_bytes(k, r, &copies) : !pulled(k, r, fits))
+			break;
+		moved = true;
+	}
+	return moved;
+}
+
 bool
 recv_tell(struct link *k)
 {
@@ -244,10 +303,14 @@ recv_tell(struct link *k)
 	struct p2p_req *r;
 
 	while (unlikely((r = TAILQ_FIRST(&k->matched)) != NULL) && link_open(k)) {
-		if (!send_clear(k, r))
+		if (chan_can_pull(k->chan, r->ask.key))
+			begin_pull(k, r);
+		else if (!send_clear(k, r))
 			return true;
 		moved = true;
 	}
+	if (unlikely(!TAILQ_EMPTY(&k->pulls)))
+		moved |= pull_all(k);
 	return moved;
 }
 

@@ -4,9 +4,32 @@
 
 #include <string.h>
 
-#define PLACE_STEP (4u << 20) /* bytes of a message that are put before others have a turn */
-
 /* ---- Begin ---- */
+
+/*
+ * Where ranks share CPUs a receiver of the same node may read the message itself:
+ * else this rank has to hear from it first, which may not be running, then to run
+ * again to copy, and all copies come one after the other.
+ */
+static void
+offer(struct p2p_req *r, struct link *k, struct line_ask *ask)
+{
+	oriel_ctx *ctx = k->p->comm->ctx;
+	unsigned slab;
+	size_t off;
+
+	ask->key = MBOX_NO_KEY;
+	if (!k->chan->out || !ctx->crowded)
+		return;
+	ask->where = (uintptr_t)r->buf;
+	ask->key = 0;
+	if (pool_find(ctx->pool, r->buf, r->size, &slab, &off)) {
+		ask->where = off;
+		ask->key = slab + 1;
+	}
+	r->exposed = true;
+	k->chan->ready_told = LINK_PLACING;
+}
 
 /* Eager, or the question whether it may come. */
 static bool
@@ -17,6 +40,7 @@ send_first(struct p2p_req *r, struct link *k)
 	if (r->len <= r->p->eager)
 		return link_line(k, LINE_EAGER, (uint32_t)r->tag, r->buf, r->len);
 	ask.id = r->id = k->n_sends++;
+	offer(r, k, &ask);
 	return link_line(k, LINE_ASK, (uint32_t)r->tag, &ask, sizeof(ask));
 }
 
@@ -70,24 +94,47 @@ send_start(struct p2p_req *r, struct link *k)
 
 /* ---- The bytes ---- */
 
+/* By the low bits of its id, in which no two that are under way agree. */
+static struct p2p_req *
+asked(struct link *k, uint64_t id)
+{
+	struct p2p_req *r = NULL;
+
+	TAILQ_FOREACH(r, &k->asked, entry)
+	{
+		if (!((r->id ^ id) & LINE_NUMBER_MASK))
+			return r;
+	}
+	return NULL;
+}
+
+bool
+send_on_pulled(struct link *k, uint32_t number)
+{
+	struct p2p_req *r = asked(k, number);
+
+	if (!r || !r->exposed)
+		return false;
+	p2p_end(r, 0);
+	return true;
+}
+
 bool
 send_on_clear(struct link *k, const char *data, size_t len)
 {
 	struct line_clear clear;
-	struct p2p_req *r = NULL;
+	struct p2p_req *r;
 
 	memcpy(&clear, data, sizeof(clear));
-	TAILQ_FOREACH(r, &k->asked, entry)
-	{
-		if (r->id == clear.id)
-			break;
-	}
-	if (!r || (clear.len && clear.len != r->len) || clear.key_len != len - sizeof(clear))
+	r = asked(k, clear.id);
+	if (!r || r->id != clear.id || (clear.len && clear.len != r->len) ||
+	    clear.key_len != len - sizeof(clear))
 		return false;
 	if (!clear.len) { /* The receive's buffer is too short, and its rank knows it. */
 		p2p_end(r, 0);
 		return true;
 	}
+	r->exposed = false;
 	r->clear = clear;
 	memcpy(r->key, data + sizeof(clear), clear.key_len);
 	TAILQ_REMOVE(&k->asked, r, entry);
@@ -197,7 +244,7 @@ end_flushed(struct link *k)
 bool
 send_tell(struct link *k)
 {
-	size_t copies = PLACE_STEP;
+	size_t copies = LINK_STEP;
 	bool moved = false;
 	struct p2p_req *r;
 

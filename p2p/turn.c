@@ -167,7 +167,8 @@ awaited(const struct p2p_req *r)
 	if (!c || c->box || !c->connected || r->p->n_any || TAILQ_FIRST(&r->p->busy) != k ||
 	    TAILQ_NEXT(k, busy))
 		return NULL;
-	if ((r->state == SEND_WAITS || r->state == SEND_CLEARED) && !chan_has_credit(c))
+	if ((r->state == SEND_WAITS || r->state == SEND_CLEARED || r->state == RECV_PULLS) &&
+	    !chan_has_credit(c))
 		return &c->in->credit.consumed;
 	return &c->in->line[c->seen % MBOX_SLOTS].seq;
 }

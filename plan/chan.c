@@ -200,22 +200,23 @@ chan_should_place(struct chan *c, unsigned dst, size_t len, bool stream)
 	       (len > chan_eager_max(c, stream) && chan_can_place(c, dst));
 }
 
-/* Into ordinary memory of another process of the node. */
+/* To (read: from) ordinary memory of another process of the node. */
 static int
-write_process(struct chan *c, uint64_t addr, const char *src, size_t len)
+move_process(struct chan *c, bool read, uint64_t addr, char *own, size_t len)
 {
-	struct iovec from, to;
+	struct iovec here, there;
 	ssize_t n;
 	int err;
 
 	while (len) {
-		from.iov_base = (void *)(uintptr_t)src;
-		from.iov_len = len < PLACE_CHUNK ? len : PLACE_CHUNK;
-		to.iov_base = (void *)(uintptr_t)addr;
-		to.iov_len = from.iov_len;
+		here.iov_base = own;
+		here.iov_len = len < PLACE_CHUNK ? len : PLACE_CHUNK;
+		there.iov_base = (void *)(uintptr_t)addr;
+		there.iov_len = here.iov_len;
 		if (comm_failed(c->comm))
 			return comm_fail_error(c->comm, comm_failed(c->comm));
-		n = process_vm_writev(c->peer->rec.pid, &from, 1, &to, 1, 0);
+		n = (read ? process_vm_readv : process_vm_writev)(c->peer->rec.pid, &here, 1,
+		                                                  &there, 1, 0);
 		err = n < 0 ? errno : EFAULT;
 		if (n < 0 && err == EINTR)
 			continue;
@@ -223,9 +224,10 @@ write_process(struct chan *c, uint64_t addr, const char *src, size_t len)
 			return peer_error(c->peer);
 		if (n <= 0)
 			return fail_errno(ORIEL_ETRANSPORT, err,
-			                  "writing %zu bytes into rank %d (process %d)", to.iov_len,
-			                  c->peer->rank, (int)c->peer->rec.pid);
-		src += n;
+			                  "%s %zu bytes of rank %d (process %d)",
+			                  read ? "reading" : "writing", here.iov_len, c->peer->rank,
+			                  (int)c->peer->rec.pid);
+		own += n;
 		addr += (size_t)n;
 		len -= (size_t)n;
 	}
@@ -233,7 +235,7 @@ write_process(struct chan *c, uint64_t addr, const char *src, size_t len)
 }
 
 static int
-write_mapped(struct chan *c, char *dst, const char *src, size_t len)
+move_mapped(struct chan *c, char *dst, const char *src, size_t len)
 {
 	while (len) {
 		size_t n = len < PLACE_CHUNK ? len : PLACE_CHUNK;
@@ -253,24 +255,19 @@ place(struct chan *c, unsigned dst, size_t off, const void *src, size_t len)
 {
 	uint64_t where = c->in->ready.buf[dst].where + off;
 	uint64_t key = c->in->ready.buf[dst].key;
-	void *to;
+	void *to = (void *)(uintptr_t)where;
 	int rc;
 
 	if (!c->out)
 		return ucx_put_key(c->peer, c->box->rkey[dst], c->box->key_len[dst], where, src,
 		                   len);
 	if (!key && !c->peer->same_process)
-		return write_process(c, where, src, len);
-	to = (void *)(uintptr_t)where;
-	if (key) {
-		rc = peer_map(c->peer, (unsigned)key - 1, where, len, &to);
-		if (rc)
-			return rc;
-	}
-	return write_mapped(c, to, src, len);
+		return move_process(c, false, where, (char *)(uintptr_t)src, len);
+	rc = key ? peer_map(c->peer, (unsigned)key - 1, where, len, &to) : 0;
+	return rc ? rc : move_mapped(c, to, src, len);
 }
 
-/* What the receiver looks at to see whether this rank is writing its buffers. */
+/* What the peer looks at to see whether this rank is at its buffers. */
 static uint64_t *
 placing(struct chan *c)
 {
@@ -299,6 +296,43 @@ chan_place(struct chan *c, uint64_t call, unsigned dst, size_t off, const void *
 		stop_placing(c);
 	else
 		c->unquiet = true;
+	return rc;
+}
+
+bool
+chan_can_pull(struct chan *c, uint64_t key)
+{
+	return c->out && key != MBOX_NO_KEY && (key || c->peer->same_process || peer_cma(c->peer));
+}
+
+static int
+pull(struct chan *c, uint64_t where, uint64_t key, char *dst, size_t len)
+{
+	void *from = (void *)(uintptr_t)where;
+	int rc;
+
+	if (!key && !c->peer->same_process)
+		return move_process(c, true, where, dst, len);
+	rc = key ? peer_map(c->peer, (unsigned)key - 1, where, len, &from) : 0;
+	return rc ? rc : move_mapped(c, dst, from, len);
+}
+
+int
+chan_pull(struct chan *c, uint64_t call, uint64_t where, uint64_t key, void *dst, size_t len)
+{
+	int rc;
+
+	store_relaxed(placing(c), call);
+	fence_full();
+	rc = comm_failed(c->comm) ? comm_fail_error(c->comm, comm_failed(c->comm))
+	                          : pull(c, where, key, dst, len);
+	/* The bytes first, then the word that says whether they were still the message. */
+	fence_full();
+	if (!rc && comm_failed(c->comm))
+		rc = comm_fail_error(c->comm, comm_failed(c->comm));
+	if (!rc)
+		rc = ctx_enter(c->comm->ctx);
+	stop_placing(c);
 	return rc;
 }
 

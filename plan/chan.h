@@ -41,7 +41,7 @@ struct chan {
 		};
 		uint64_t begin; /* both, at the beginning of a call */
 	};
-	uint64_t ready_told; /* the call that the peer was last told to be ready for */
+	uint64_t ready_told; /* the call whose buffers the peer was last told of */
 	bool connected;
 	bool unquiet;  /* ucx may still read sources of puts to it */
 	bool heard;    /* something has come in */
@@ -126,10 +126,24 @@ size_t chan_eager_max(const struct chan *c, bool stream);
 bool chan_should_place(struct chan *c, unsigned dst, size_t len, bool stream);
 int chan_place(struct chan *c, uint64_t call, unsigned dst, size_t off, const void *src,
                size_t len);
+/*
+ * The other way round: this rank reads a buffer that the peer of the same node has
+ * named, by a key as in mbox.h and an offset or address, and that the peer keeps as it
+ * is until it hears that it was read. can_pull false: it cannot be read.
+ *
+ * A peer that fails first sets the failure word at all members (or, if it has given
+ * this rank up, this rank's expelled_by), then waits until this rank has left its
+ * buffer alone, for which "placing" holds as above, and only then gives it back. It
+ * does not wait for ever, and a stopped reader may go on after that: so pull looks at
+ * both words once more behind its last byte. If they are clear then, the peer had not
+ * given the buffer back when that byte was read; stale bytes are never reported as good.
+ */
+bool chan_can_pull(struct chan *c, uint64_t key);
+int chan_pull(struct chan *c, uint64_t call, uint64_t where, uint64_t key, void *dst, size_t len);
 /* Sources of earlier places are free again. */
 int chan_quiet(struct chan *c, uint64_t deadline);
 /*
- * After the failure word was spread: the peer does not write this rank's
+ * After the failure word was spread: the peer does not write (or pull) this rank's
  * buffers in this call any more, so that the caller may have them back. False:
  * it was still at it at the deadline.
  */

@@ -19,8 +19,8 @@
  * 0       8 * 64         line[]: payload, meta, seq
  * 512     64             credit: messages of the reverse channel consumed
  * 576     64             ready: the writer's destination buffers of a call
- * 640     64             placing: the call in which the writer writes the owner's
- *                        buffers just now, or 0
+ * 640     64             placing: the call in which the writer writes (or, to pull a
+ *                        message, reads) the owner's buffers just now, or 0
  * 1024    2048           stream: cells and records of calls on GPU streams, whose meaning
  *                        plan/stream_cells.h knows
  * 4096    8 * 8192       scratch[]: payload of small messages

@@ -3,7 +3,9 @@
 
 #include "test/rma/alone.h"
 
+#include <signal.h>
 #include <string.h>
+#include <sys/mman.h>
 
 static oriel_ctx *ctx;
 static struct oriel_bootstrap table;
@@ -131,9 +133,9 @@ link_by_hand(struct mbox *in, struct mbox *out)
 		            .channel = MBOX_P2P };
 	*k = (struct link){ .p = p, .chan = c, .rank = 1 };
 	match_source_init(&k->source);
-	for (int i = 0; i < 6; i++)
+	for (int i = 0; i < 7; i++)
 		TAILQ_INIT(((struct p2p_reqs *[]){ &k->waits, &k->asked, &k->cleared, &k->flushes,
-		                                   &k->matched, &k->landing })[i]);
+		                                   &k->matched, &k->landing, &k->pulls })[i]);
 	cr_assert_eq(dir_set(&p->links, 1, k), 0);
 	SLIST_INSERT_HEAD(&p->all, k, next);
 	return k;
@@ -214,4 +216,154 @@ Test(calls, unwanted_messages_are_bounded)
 	for (; taken < n - 1; taken++)
 		cr_assert_eq(oriel_recv(ctx->world, 1, ORIEL_ANY, text, 40, NULL), 0);
 	cr_assert_eq(k->kept, 0);
+}
+
+/* ---- Messages that the receiver reads itself: offers, answers, failure ---- */
+
+#define LONG 20000
+
+static struct line
+line_out(const struct mbox *out, uint64_t number)
+{
+	cr_assert(wire_fresh(mbox_peek(out, number), number), "line %llu has not come",
+	          (unsigned long long)number);
+	return line_unpack(out->line[number % MBOX_SLOTS].meta);
+}
+
+/* Line number of in asks for data's LONG bytes; the peer is this process itself. */
+static void
+ask_by_hand(struct mbox *in, uint64_t number, uint64_t id, const void *data, uint64_t key)
+{
+	struct line_ask ask = { LONG, id, (uintptr_t)data, key };
+	struct line l = { .len = sizeof(ask), .what = LINE_ASK, .number = 3 };
+
+	line_by_hand(in, number, l, &ask);
+}
+
+Test(calls, an_offered_message_is_read_and_the_sender_told)
+{
+	static struct mbox in, out;
+	static char data[LONG], got[LONG];
+	struct link *k = link_by_hand(&in, &out);
+	uint64_t id = (UINT64_C(7) << LINE_NUMBER_BITS) + 5;
+	struct oriel_status st;
+
+	memset(data, 'x', LONG);
+	ask_by_hand(&in, 0, id, data, 0);
+	cr_assert_eq(oriel_recv(ctx->world, 1, 3, got, LONG, &st), 0, "%s", oriel_detail());
+	cr_assert(st.len == LONG && !memcmp(data, got, LONG));
+	cr_assert(line_out(&out, 0).what == LINE_PULLED && line_out(&out, 0).number == 5);
+	cr_assert_eq(out.placing.call, 0);
+	/* Too short: nothing is read, and the sender need not know. */
+	memset(got, 'y', LONG);
+	ask_by_hand(&in, 1, 9, data, 0);
+	cr_assert_eq(oriel_recv(ctx->world, 1, 3, got, LONG - 1, &st), ORIEL_ERANGE);
+	cr_assert(st.len == LONG && got[0] == 'y');
+	cr_assert(line_out(&out, 1).what == LINE_PULLED && line_out(&out, 1).number == 9);
+	cr_assert_eq(k->n_reqs, 0);
+}
+
+/* As before where nothing is offered, or cannot be read. */
+Test(calls, what_cannot_be_read_is_cleared)
+{
+	static struct mbox in, out;
+	static char data[LONG], got[LONG];
+	struct peer *peer = link_by_hand(&in, &out)->chan->peer;
+	oriel_req *req[2];
+
+	peer->same_process = false;
+	peer->cma = CMA_NO;
+	ask_by_hand(&in, 0, 0, data, 0);
+	ask_by_hand(&in, 1, 1, NULL, MBOX_NO_KEY);
+	for (int i = 0; i < 2; i++)
+		cr_assert_eq(oriel_irecv(ctx->world, 1, 3, got, LONG, NULL, &req[i]), 0);
+	p2p_lock(ctx->world->p2p);
+	p2p_turn(ctx->world->p2p);
+	p2p_unlock(ctx->world->p2p);
+	cr_assert(line_out(&out, 0).what == LINE_CLEAR && line_out(&out, 1).what == LINE_CLEAR);
+	peer->same_process = true;
+	cr_assert_eq(oriel_comm_abort(ctx->world), 0);
+	cr_assert_eq(oriel_req_waitall(2, req, ORIEL_FOREVER), ORIEL_EABORTED);
+}
+
+Test(calls, only_an_offered_send_can_be_pulled)
+{
+	static struct mbox in, out;
+	static char data[LONG];
+	struct link *k = link_by_hand(&in, &out);
+	struct line l = { .kind = WIRE_PLACED, .what = LINE_PULLED };
+	struct line_ask ask;
+	oriel_req *req;
+
+	ctx->crowded = true;
+	k->n_sends = LINE_NUMBER_MASK;
+	for (uint64_t i = 0; i < 2; i++) { /* the number starts again from 0 between them */
+		cr_assert_eq(oriel_isend(ctx->world, 1, 3, data, LONG, &req), 0);
+		memcpy(&ask, out.line[i].data, sizeof(ask));
+		cr_assert(ask.where == (uintptr_t)data && !ask.key && ask.id == k->n_sends - 1);
+		l.number = ask.id & LINE_NUMBER_MASK;
+		line_by_hand(&in, i, l, "");
+		cr_assert_eq(oriel_req_wait(&req, ORIEL_FOREVER), 0, "%s", oriel_detail());
+	}
+	ctx->crowded = false;
+	cr_assert_eq(oriel_isend(ctx->world, 1, 3, data, LONG, &req), 0);
+	memcpy(&ask, out.line[2].data, sizeof(ask));
+	cr_assert_eq(ask.key, MBOX_NO_KEY);
+	l.number = ask.id & LINE_NUMBER_MASK;
+	line_by_hand(&in, 2, l, "");
+	cr_assert_eq(oriel_req_wait(&req, ORIEL_FOREVER), ORIEL_EPEER);
+	CONTAINS("breaks the rules of send and receive");
+}
+
+/* The first touch of this page finds that the sender has failed, and its buffer is another's. */
+static char *late_page;
+static uint64_t *late_word;
+
+static void
+fail_late(int sig)
+{
+	(void)sig;
+	if (mprotect(late_page, 4096, PROT_READ | PROT_WRITE))
+		_exit(99);
+	memset(late_page, 'z', 4096);
+	store_release(late_word, comm_fail_word(1, 0));
+}
+
+Test(calls, a_failure_while_it_is_read_is_no_message)
+{
+	static struct mbox in, out;
+	static char got[LONG];
+	char *data = mmap(NULL, 2 * 4096 + LONG, PROT_READ | PROT_WRITE,
+	                  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct sigaction act = { .sa_handler = fail_late };
+
+	cr_assert_neq(data, MAP_FAILED);
+	link_by_hand(&in, &out);
+	late_page = data + 4096;
+	late_word = ctx->world->fail;
+	cr_assert_eq(mprotect(late_page, 4096, PROT_NONE), 0);
+	cr_assert_eq(sigaction(SIGSEGV, &act, NULL), 0);
+	ask_by_hand(&in, 0, 0, data, 0);
+	cr_assert_eq(oriel_recv(ctx->world, 1, 3, got, LONG, NULL), ORIEL_EPEER);
+	cr_assert_eq(got[5000], 'z', "the page was not touched");
+	CONTAINS("rank 1 (world rank 1) has failed");
+}
+
+/* A send whose buffer is being read is not given back before the reader has left. */
+Test(calls, a_failed_send_waits_for_its_reader)
+{
+	static struct mbox in, out;
+	static char data[LONG];
+	oriel_req *req;
+	uint64_t start;
+
+	link_by_hand(&in, &out);
+	ctx->crowded = true;
+	ctx->knobs.v.peer_timeout = 50 * 1000000;
+	cr_assert_eq(oriel_isend(ctx->world, 1, 3, data, LONG, &req), 0);
+	store_release(&in.placing.call, LINK_PLACING);
+	cr_assert_eq(oriel_comm_abort(ctx->world), 0);
+	start = now_ns();
+	cr_assert_eq(oriel_req_wait(&req, ORIEL_FOREVER), ORIEL_EABORTED);
+	cr_assert(now_ns() - start >= 50 * 1000000, "it was given back at once");
 }

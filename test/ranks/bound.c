@@ -22,8 +22,10 @@ bind_rank(int rank)
 	for (int i = 0; i < CPU_SETSIZE && cpus < MOST; i++)
 		if (CPU_ISSET(i, &set))
 			cpu[cpus++] = i;
+	if (ranks_flag("--share")) /* ranks_main sees to it */
+		return;
 	CPU_ZERO(&set);
-	CPU_SET(cpu[ranks_flag("--share") ? 0 : rank % cpus], &set);
+	CPU_SET(cpu[rank % cpus], &set);
 	sched_setaffinity(0, sizeof(set), &set);
 }
 

@@ -57,24 +57,38 @@ jobs_meet(struct ranks *r)
 	       OK(oriel_barrier(r->world)) && OK(oriel_win_free(win));
 }
 
+struct jobs_end {
+	uint64_t delay;
+	int sig;
+};
+
 static inline void *
-jobs_die(void *arg)
+jobs_end(void *arg)
 {
-	ranks_delay(*(const uint64_t *)arg);
-	kill(getpid(), SIGKILL);
+	const struct jobs_end *e = arg;
+
+	ranks_delay(e->delay);
+	kill(getpid(), e->sig);
 	return NULL;
 }
 
-/* This process ends after about so many cycles, wherever it is then; the thread, not before. */
+/* This process ends (or stops) after about so many cycles, wherever it is then; the thread, not
+ * before. */
+static inline pthread_t
+jobs_end_soon(uint64_t cycles, int sig)
+{
+	static struct jobs_end end;
+	pthread_t thread;
+
+	end = (struct jobs_end){ cycles, sig };
+	NEED(!pthread_create(&thread, NULL, jobs_end, &end), "no thread");
+	return thread;
+}
+
 static inline pthread_t
 jobs_die_soon(uint64_t cycles)
 {
-	static uint64_t delay;
-	pthread_t thread;
-
-	delay = cycles;
-	NEED(!pthread_create(&thread, NULL, jobs_die, &delay), "no thread");
-	return thread;
+	return jobs_end_soon(cycles, SIGKILL);
 }
 
 #endif

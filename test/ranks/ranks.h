@@ -25,7 +25,8 @@
  * failed or run() returned nonzero; run() may return ranks_skip(why).
  *
  * Arguments: --threads N, --rounds N, --seed N, --limit SECONDS (of the whole
- * run; 0: none); others are for the test, see ranks_number().
+ * run; 0: none), --share (all ranks on one CPU); others are for the test, see
+ * ranks_number().
  *
  * The macros find the rank in a thread-local variable: a thread that the test
  * makes calls ranks_adopt(r) first. Uses the public header only.
@@ -35,6 +36,7 @@
 
 #include "oriel.h"
 
+#include <sched.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -339,6 +341,22 @@ ranks_out_of_time(int sig)
 	_exit(124);
 }
 
+/* Before the library starts, which looks whether ranks share CPUs. Threads and children inherit it.
+ */
+static inline void
+ranks_share_cpu(void)
+{
+	cpu_set_t all, one;
+
+	CPU_ZERO(&one);
+	if (sched_getaffinity(0, sizeof(all), &all))
+		return;
+	for (int i = 0; i < CPU_SETSIZE && !CPU_COUNT(&one); i++)
+		if (CPU_ISSET(i, &all))
+			CPU_SET(i, &one);
+	sched_setaffinity(0, sizeof(one), &one);
+}
+
 static inline int
 ranks_main(int argc, char **argv, ranks_fn fn, const struct oriel_options *opts)
 {
@@ -352,6 +370,8 @@ ranks_main(int argc, char **argv, ranks_fn fn, const struct oriel_options *opts)
 	ranks_job.fn = fn;
 	signal(SIGALRM, ranks_out_of_time);
 	alarm((unsigned)ranks_number("--limit", RANKS_LIMIT));
+	if (ranks_flag("--share"))
+		ranks_share_cpu();
 	threads = (int)ranks_number("--threads", 0);
 	if (threads) {
 		status = oriel_run_threads(threads, ranks_rank, &threads, opts);
