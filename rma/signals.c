@@ -72,9 +72,9 @@ oriel_put_signal(oriel_win *win, int target, size_t disp, const void *src, size_
 {
 	struct target *t = win_met(win, target);
 
-	if (unlikely(!t || !t->base || win->ctx->gpu || slot >= t->n_signals ||
-	             value > ORIEL_SIGNAL_MAX || (unsigned)op > 1 || !src ||
-	             !range_inside(disp, len, t->size) || win->ctx->knobs.v.delay))
+	if (unlikely(!t || !t->base || slot >= t->n_signals || value > ORIEL_SIGNAL_MAX ||
+	             (unsigned)op > 1 || !src || !range_inside(disp, len, t->size) ||
+	             (win->ctx->knobs.v.delay | (intptr_t)win->ctx->gpu)))
 		return put_signal(win, target, disp, src, len, slot, op, value);
 	if (len == 8)
 		memcpy(t->base + disp, src, 8);
