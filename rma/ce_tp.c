@@ -25,6 +25,8 @@ ce_describe(oriel_win *w)
 {
 	struct gpu_where where;
 	struct gpu *g;
+	unsigned slab;
+	size_t off;
 	int rc;
 
 	/* Where nobody uses the driver there is no memory of it. */
@@ -41,6 +43,10 @@ ce_describe(oriel_win *w)
 	if (gpu_kind(g, w->base, NULL) == GPU_FAR)
 		return fail(ORIEL_ENOTSUP, "%p is memory of a GPU that GPU %d cannot reach",
 		            (void *)w->base, (int)g->dev);
+	if (pool_find(g->pool, w->base, 1, &slab, &off) &&
+	    !pool_find(g->pool, w->base, w->size, &slab, &off))
+		return fail(ORIEL_EINVAL, "%zu bytes at %p go beyond their slab of the GPU's pool",
+		            w->size, (void *)w->base);
 	rc = gpu_describe(g, w->base, w->size, &where);
 	if (rc)
 		return rc;
