@@ -15,7 +15,8 @@
  * Some calls of the driver wait for everything that stands in the device's streams
  * (measured: cuMemFree, cuIpcCloseMemHandle, cuMemHostUnregister, cuMemFreeHost), where
  * something may wait for a word that only a peer, or this thread, writes. None of them
- * is made here but by gpu_tidy and when peers, slabs and the GPU are closed.
+ * is made here but by gpu_tidy and when peers, slabs and the GPU are closed. Another
+ * thread is no way out: copies that it enqueues meanwhile are held up, too.
  *
  * Any thread may call. mem->lock is held during calls of the driver, and inside it
  * no other lock is taken; it counts as rank 4 (ctx.h).

@@ -313,6 +313,8 @@ stale_but_used(const struct test *t)
 	/* Neither is closed: they are in use. */
 	gpu_tidy(t->g, 0);
 	holds(t, at, MIB, seed_of(t->next, 2), "after");
+	if (!next->same_process)
+		holds(t, used, MIB, seed_of(t->next, 1), "still open");
 	gpu_unmap(t->g, used);
 	/* The old one is, though many may be kept, if it shows that it was freed. */
 	idle = t->g->mem->n_idle;
