@@ -2,6 +2,7 @@
 
 #include "plan/job.h"
 #include "rma/am.h"
+#include "rma/awaited.h"
 #include "rma/mbox.h"
 
 #include <stdio.h>
@@ -419,18 +420,29 @@ fail_spread(oriel_comm *c, uint64_t word)
 }
 
 uint64_t
+comm_fail_locked(oriel_comm *c, uint64_t word)
+{
+	bool first;
+
+	word = fail_here(c, word, &first);
+	/* A word that a same-node member stored here was not passed on by anyone yet. */
+	if (!__atomic_exchange_n(&c->fail_spread, true, __ATOMIC_ACQ_REL))
+		fail_spread(c, word);
+	return word;
+}
+
+uint64_t
 comm_fail(oriel_comm *c, uint64_t word)
 {
-	bool first, spread;
+	bool first;
 
 	word = fail_here(c, word, &first);
 	/* Taken in any case: another thread may be passing the word on, and a caller that
 	 * returned before the members have it would give its buffers to their puts. */
 	pthread_mutex_lock(&c->ctx->progress);
-	/* A word that a same-node member stored here was not passed on by anyone yet. */
-	spread = !__atomic_exchange_n(&c->fail_spread, true, __ATOMIC_ACQ_REL);
-	if (first || spread)
-		fail_spread(c, word);
+	comm_fail_locked(c, word);
+	/* Only now: what was let go may write to members, who must know by then. */
+	awaited_failed(c->ctx);
 	pthread_mutex_unlock(&c->ctx->progress);
 	return word;
 }
@@ -455,6 +467,7 @@ comm_on_fail(oriel_ctx *ctx, const struct am_msg *m)
 	h.word = fail_here(c, h.word, &first);
 	if (!__atomic_exchange_n(&c->fail_spread, true, __ATOMIC_ACQ_REL))
 		fail_spread(c, h.word);
+	awaited_failed(ctx);
 }
 
 int

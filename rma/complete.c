@@ -1,6 +1,8 @@
 /*
  * complete.c - flushes, and the operations that complete before they return.
  */
+#include "rma/awaited.h"
+#include "rma/ce.h"
 #include "rma/win.h"
 
 static int
@@ -8,6 +10,8 @@ flush_target(oriel_win *win, struct target *t, bool local)
 {
 	if (peer_failed(t->peer))
 		return peer_error(t->peer);
+	if (unlikely(load_relaxed(&win->released)))
+		return awaited_error(win);
 	/* Mapped memory: the stores were made; a fence makes them visible before what follows. */
 	if (likely(t->base != NULL)) {
 		if (!local)
@@ -145,6 +149,9 @@ oriel_accumulate(oriel_win *win, int target, size_t disp, const void *src, size_
 		return 0;
 	if (!src)
 		return fail(ORIEL_EINVAL, "src is NULL and count is %zu", count);
+	if (ce_must_stage(win, t, src))
+		return fail(ORIEL_ENOTSUP, "an accumulate from memory of a GPU: copy it to the "
+		                           "host first");
 	if (disp % size || (t->rec.base + disp) % size)
 		return fail(
 		        ORIEL_EINVAL,

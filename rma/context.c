@@ -4,6 +4,7 @@
 #include "coll/select.h"
 #include "plan/chan.h"
 #include "rma/am.h"
+#include "rma/ce.h"
 #include "rma/comm.h"
 #include "rma/gpu.h"
 #include "rma/helper.h"
@@ -250,6 +251,7 @@ explain_transports(oriel_ctx *ctx)
 		{ TP_CMA, "cma", "ordinary memory of peers of the node; probed for each peer" },
 		{ TP_STAGED, "staged",
 		  "ordinary memory of peers of the node where cma is not possible" },
+		{ TP_CE, "ce", "memory of GPUs of the node, by the copy engine" },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
@@ -475,6 +477,7 @@ ctx_destroy(oriel_ctx *ctx)
 	free(ctx->local);
 	if (ctx->registry)
 		registry_destroy(ctx->registry);
+	ce_close(ctx);
 	gpu_close(ctx);
 	if (ctx->pool)
 		pool_destroy(ctx->pool);

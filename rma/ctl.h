@@ -19,11 +19,13 @@
 #include "rma/wake.h"
 
 #define CTL_MAGIC UINT64_C(0x4c5443204c454952)
-#define CTL_VERSION 1
+#define CTL_VERSION 2
 #define CTL_WINS 4096  /* windows a context, at once */
 #define CTL_COMMS 1024 /* communicators a context, at once, that have a peer on the node */
 #define CTL_MAX_LOCAL 1024
 #define CTL_RING_BYTES (128u << 10)
+
+#define CTL_WHERE_WORDS 15
 
 enum ctl_state { CTL_STARTING = 0, CTL_LIVE, CTL_LEFT };
 
@@ -52,6 +54,8 @@ struct win_rec {     /* one rank's part of a window */
 	uint64_t sig_off;  /* in slab sig_slab */
 	uint32_t slab;     /* id + 1 of the pool slab that holds the memory; 0: ordinary memory */
 	uint32_t sig_slab; /* id + 1; 0: n_signals is 0 */
+	uint64_t on_gpu;   /* 1: memory of a GPU, and where says how peers map it */
+	uint64_t where[CTL_WHERE_WORDS]; /* struct gpu_where of rma/gpu_mem.h */
 };
 
 struct comm_rec { /* a communicator this rank is in */

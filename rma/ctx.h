@@ -57,7 +57,7 @@ struct transport_state { /* for oriel_info */
 	char why[160];
 };
 
-enum transport_id { TP_SELF = 0, TP_DIRECT, TP_CMA, TP_STAGED, TP_UCX, TP_N };
+enum transport_id { TP_SELF = 0, TP_DIRECT, TP_CMA, TP_STAGED, TP_CE, TP_UCX, TP_N };
 
 struct oriel_ctx {
 	/* Hot: read by every call. */
@@ -68,6 +68,7 @@ struct oriel_ctx {
 	bool leaving;        /* oriel_fini has begun: that others leave is in order */
 	bool crowded;        /* ranks share CPUs: spinning only hurts */
 	uint64_t poll_epoch; /* grows while threads poll: the helper need not */
+	struct gpu *gpu;     /* rma/gpu.h; NULL: not open, and gpu_why says why */
 
 	struct knobs knobs;
 	struct selection *selection; /* coll/select.h: which algorithm a collective uses */
@@ -116,9 +117,10 @@ struct oriel_ctx {
 	uint64_t begun;   /* changes when jobs begin: a hint */
 	bool helper_naps; /* the helper looks for tasks before it sleeps longer than a nap */
 
-	struct gpu *gpu; /* rma/gpu.h; NULL: not open, and gpu_why says why */
 	char gpu_why[256];
 	struct stream_state *streams; /* plan/stream.h; under streams_lock */
+	struct ce *ce;                /* rma/ce.h; NULL: not used yet */
+	uint32_t n_awaited; /* windows with slots that streams have waited for: rma/awaited.h */
 
 	struct peer *failed_peers; /* chained by next_failed, newest first */
 	struct recorder *rec_out;

@@ -9,6 +9,7 @@
 #include "rma/helper.h"
 
 #include "rma/am.h"
+#include "rma/awaited.h"
 #include "rma/gpu.h"
 #include "rma/task.h"
 #include "rma/doorbell.h"
@@ -255,8 +256,12 @@ sleep_lightly(oriel_ctx *ctx)
 {
 	uint32_t seen = wake_prepare(&ctx->ctl->wake);
 
+	uint64_t longest = wake_longest(&ctx->ctl->wake);
+
+	if (longest > NAP_MS * UINT64_C(1000000))
+		longest = NAP_MS * UINT64_C(1000000);
 	if (!load_relaxed(&ctx->stop) && !ctx_progress_unseen(ctx) && !tasks_turn(ctx))
-		wake_sleep(&ctx->ctl->wake, seen, NAP_MS * UINT64_C(1000000));
+		wake_sleep(&ctx->ctl->wake, seen, longest);
 }
 
 static void *
@@ -277,6 +282,9 @@ helper_main(void *arg)
 			h->begun = load_relaxed(&ctx->begun);
 			h->nap_until = now + NAPPING_NS;
 		}
+		/* Streams may have more waits behind those that were let go. */
+		if (unlikely(load_relaxed(&ctx->n_awaited)) && awaited_look(ctx))
+			h->nap_until = now + NAPPING_NS;
 		if (epoch != polled) {
 			polled = epoch;
 			h->polled_at = now;

@@ -9,14 +9,33 @@
 
 #include <stdio.h>
 
-static const char *const names[TP_N] = { "self", "direct", "cma", "staged", "ucx" };
+static const char *const names[TP_N] = { "self", "direct", "cma", "staged", "ce", "ucx" };
 
-/* kind 0: pool memory, 1: ordinary memory. The same decisions as in win.c. */
+static const char *
+choose_gpu(const struct peer *p, const char **why)
+{
+	const oriel_ctx *ctx = p->ctx;
+
+	if (!p->ctl)
+		*why = p->why_not;
+	else if (!list_has(ctx->knobs.s.transports, "ce"))
+		*why = ctx->tp[TP_CE].why;
+	else if (!gpu_of(ctx))
+		*why = ctx->gpu_why;
+	else
+		*why = p->rank == ctx->boot.rank ? "this rank itself" : "same node";
+	return p->ctl && gpu_of(ctx) && list_has(ctx->knobs.s.transports, "ce") ? "ce" : "none";
+}
+
+/* kind 0: pool memory, 1: ordinary memory, 2: memory of a GPU. The same decisions as in target.c.
+ */
 static const char *
 choose(struct peer *p, int kind, const char **why)
 {
 	oriel_ctx *ctx = p->ctx;
 
+	if (kind == 2)
+		return choose_gpu(p, why);
 	if (p->rank == ctx->boot.rank) {
 		*why = "this rank itself";
 		return "self";
@@ -52,8 +71,9 @@ oriel_path(oriel_comm *comm, int target, int kind, char *text, size_t cap)
 		return rc;
 	if (!text && cap)
 		return fail(ORIEL_EINVAL, "text is NULL and cap is %zu", cap);
-	if (kind != 0 && kind != 1)
-		return fail(ORIEL_EINVAL, "kind %d is neither 0 (pool) nor 1 (ordinary memory)",
+	if (kind < 0 || kind > 2)
+		return fail(ORIEL_EINVAL,
+		            "kind %d is neither 0 (pool), 1 (ordinary memory) nor 2 (of a GPU)",
 		            kind);
 	rc = comm_peer(comm, target, &p);
 	if (rc)

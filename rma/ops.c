@@ -269,6 +269,8 @@ op_run(oriel_win *w, const struct op_hdr *h, const struct am_msg *m, uint64_t *w
 	if (!range_inside(h->disp, h->len, w->size) || (carries && h->len != m->len) ||
 	    h->len > AM_DATA_MAX)
 		return ORIEL_ERANGE;
+	if (w->rec.on_gpu && h->len)
+		return ORIEL_ENOTSUP;
 	switch (h->kind) {
 	case OP_PUT:
 	case OP_SIGNAL:

@@ -1,6 +1,7 @@
 #include "rma/peer.h"
 
 #include "rma/am.h"
+#include "rma/awaited.h"
 #include "rma/gpu.h"
 #include "rma/ucx.h"
 
@@ -285,6 +286,7 @@ peer_fail(struct peer *p, bool dead, const char *fmt, ...)
 	store_release(&p->failed, 1);
 	log_at(LOG_WARN, "rank %d: rank %d has failed: %s", ctx->boot.rank, p->rank, why);
 	wake_after_store(&ctx->ctl->wake);
+	awaited_call_helper(ctx);
 	if (ctx->ucx && p->ucx)
 		ucx_wake(ctx);
 }

@@ -3,6 +3,7 @@
  * put is a copy; the rest goes through the target's transport.
  */
 #include "base/copy.h"
+#include "rma/ce.h"
 #include "rma/win.h"
 
 #include <stdio.h>
@@ -49,6 +50,8 @@ move(oriel_win *win, int target, size_t disp, void *local, size_t len, bool is_p
 		return 0;
 	if (!local)
 		return null_error(is_put ? "src" : "dst", len);
+	if (ce_must_stage(win, t, local))
+		return ce_stage(win, t, disp, local, len, is_put);
 	if (t->base) {
 		copy_bytes(is_put ? t->base + disp : local, is_put ? local : t->base + disp, len);
 		return 0;
@@ -62,7 +65,7 @@ oriel_put(oriel_win *win, int target, size_t disp, const void *src, size_t len)
 {
 	struct target *t = win_met(win, target);
 
-	if (unlikely(!t || !t->base || !src || !range_inside(disp, len, t->size)))
+	if (unlikely(!t || !t->base || win->ctx->gpu || !src || !range_inside(disp, len, t->size)))
 		return move(win, target, disp, (void *)(uintptr_t)src, len, true);
 	copy(t->base + disp, src, len);
 	return 0;
@@ -73,7 +76,7 @@ oriel_get(oriel_win *win, int target, size_t disp, void *dst, size_t len)
 {
 	struct target *t = win_met(win, target);
 
-	if (unlikely(!t || !t->base || !dst || !range_inside(disp, len, t->size)))
+	if (unlikely(!t || !t->base || win->ctx->gpu || !dst || !range_inside(disp, len, t->size)))
 		return move(win, target, disp, dst, len, false);
 	copy(dst, t->base + disp, len);
 	return 0;
@@ -98,12 +101,36 @@ segs_check(const struct target *t, int target, const struct oriel_seg *segs, siz
 	return 0;
 }
 
+static int segs_move(oriel_win *win, struct target *t, const struct oriel_seg *segs, size_t n,
+                     bool is_put, bool maybe_gpu);
+
+/* Some may be memory of a GPU. */
 static int
-segs_move(oriel_win *win, struct target *t, const struct oriel_seg *segs, size_t n, bool is_put)
+segs_stage(oriel_win *win, struct target *t, const struct oriel_seg *segs, size_t n, bool is_put)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < n && !rc; i++) {
+		const struct oriel_seg *s = &segs[i];
+
+		if (s->len && ce_must_stage(win, t, s->addr))
+			rc = ce_stage(win, t, s->disp, s->addr, s->len, is_put);
+		else
+			rc = segs_move(win, t, s, 1, is_put, false);
+	}
+	return rc;
+}
+
+/* maybe_gpu: they have to be looked at, one by one. */
+static int
+segs_move(oriel_win *win, struct target *t, const struct oriel_seg *segs, size_t n, bool is_put,
+          bool maybe_gpu)
 {
 	int (*all)(oriel_win *, struct target *, const struct oriel_seg *, size_t);
 	int rc = 0;
 
+	if (maybe_gpu)
+		return segs_stage(win, t, segs, n, is_put);
 	if (t->base) {
 		for (size_t i = 0; i < n; i++) {
 			char *there = t->base + segs[i].disp;
@@ -135,7 +162,9 @@ list(oriel_win *win, int target, const struct oriel_seg *segs, size_t n, bool is
 
 	if (!rc)
 		rc = segs_check(t, target, segs, n);
-	return rc ? rc : segs_move(win, t, segs, n, is_put);
+	return rc ? rc
+	          : segs_move(win, t, segs, n, is_put,
+	                      unlikely(gpu_of(win->ctx)) && t->tp != &transport_ce);
 }
 
 int
@@ -179,19 +208,21 @@ strided(oriel_win *win, int target, size_t disp, size_t disp_stride, void *local
 {
 	struct oriel_seg segs[STRIDE_BATCH];
 	struct target *t;
+	bool on_gpu;
 	int rc = win_target(win, target, &t);
 
 	if (!rc)
 		rc = strided_check(t, target, disp, disp_stride, local, local_stride, len, n);
-	if (rc || !len)
+	if (rc || !len || !n)
 		return rc;
+	on_gpu = ce_must_stage(win, t, local);
 	for (size_t i = 0; i < n && !rc;) {
 		size_t m = 0;
 
 		for (; i < n && m < STRIDE_BATCH; i++, m++)
 			segs[m] = (struct oriel_seg){ disp + i * disp_stride,
 				                      (char *)local + i * local_stride, len };
-		rc = segs_move(win, t, segs, m, is_put);
+		rc = segs_move(win, t, segs, m, is_put, on_gpu);
 	}
 	return rc;
 }
@@ -276,7 +307,9 @@ request(oriel_win *win, int target, size_t disp, void *local, size_t len, bool i
 		return fail(ORIEL_ENOMEM, "no memory for a request");
 	req_init(req, win->ctx, &transfer_ops);
 	req->peer = t->peer;
-	if (len && t->base) {
+	if (len && ce_must_stage(win, t, local)) {
+		rc = ce_stage(win, t, disp, local, len, is_put);
+	} else if (len && t->base) {
 		copy_bytes(is_put ? t->base + disp : local, is_put ? local : t->base + disp, len);
 	} else if (len) {
 		req->pending = 1;

@@ -49,6 +49,7 @@ struct oriel_req {
 	/* Of windows' transfers: */
 	struct peer *peer;
 	uint32_t pending; /* parts that are not complete; the user's handle is not counted */
+	uint64_t mark;    /* rma/ce.c: complete when its copies have come so far */
 	int status;
 };
 

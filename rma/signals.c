@@ -2,6 +2,8 @@
  * signals.c - raising a peer's slot after the data, and waiting for one's own.
  */
 #include "base/copy.h"
+#include "rma/awaited.h"
+#include "rma/ce.h"
 #include "rma/win.h"
 
 #include <stdlib.h>
@@ -49,6 +51,12 @@ put_signal(oriel_win *win, int target, size_t disp, const void *src, size_t len,
 		            disp, target, t->size);
 	if (!src && len)
 		return fail(ORIEL_EINVAL, "src is NULL and len is %zu", len);
+	if (len && ce_must_stage(win, t, src)) {
+		rc = ce_stage(win, t, disp, (void *)(uintptr_t)src, len, true);
+		if (rc)
+			return rc;
+		len = 0;
+	}
 	if (!t->base)
 		return t->tp->put_signal(win, t, disp, src, len, slot, op, value);
 	if (len)
@@ -66,7 +74,7 @@ oriel_put_signal(oriel_win *win, int target, size_t disp, const void *src, size_
 
 	if (unlikely(!t || !t->base || slot >= t->n_signals || value > ORIEL_SIGNAL_MAX ||
 	             (unsigned)op > 1 || !src || !range_inside(disp, len, t->size) ||
-	             win->ctx->knobs.v.delay))
+	             (win->ctx->knobs.v.delay | (intptr_t)win->ctx->gpu)))
 		return put_signal(win, target, disp, src, len, slot, op, value);
 	if (len == 8)
 		memcpy(t->base + disp, src, 8);
@@ -105,7 +113,17 @@ cond_met(struct wait *w, size_t i)
 	const struct oriel_cond *c = &w->conds[i];
 
 	w->seen = load_acquire(&w->win->signals[c->slot]);
-	return signal_holds(w->seen, c->cmp, c->value);
+	return signal_holds(w->seen, c->cmp, c->value) && !awaited_released(w->win, c->slot);
+}
+
+/* A slot was overwritten to let streams go: what it shows means nothing any more. */
+static int
+wait_released(const struct wait *w)
+{
+	for (size_t i = 0; i < w->n; i++)
+		if (awaited_released(w->win, w->conds[i].slot))
+			return awaited_error(w->win);
+	return 0;
 }
 
 static bool
@@ -154,7 +172,10 @@ wait_doomed(void *arg)
 	oriel_comm *comm = w->win->comm;
 	uint64_t word = comm_failed(comm);
 	struct peer *p;
+	int rc = wait_released(w);
 
+	if (rc)
+		return rc;
 	if (word & COMM_FAIL_ABORT)
 		return comm_fail_error(comm, word);
 	if (w->source_peer) {
@@ -200,6 +221,11 @@ wait_slow(struct wait *w, uint64_t timeout_ns)
 	uint64_t deadline;
 	int rc;
 
+	rc = wait_released(w);
+	if (rc) {
+		wait_error(w);
+		return rc;
+	}
 	if (!timeout_ns) {
 		ctx_progress(ctx);
 		if (wait_ready(w))
@@ -284,7 +310,7 @@ oriel_signal_wait(oriel_win *win, size_t slot, enum oriel_cmp cmp, uint64_t valu
 	if (likely(win_live(win) && slot < win->n_signals)) {
 		uint64_t v = load_acquire(&win->signals[slot]);
 
-		if (likely(cmp == ORIEL_GE && v >= value)) {
+		if (likely(cmp == ORIEL_GE && v >= value && !load_relaxed(&win->released))) {
 			if (seen)
 				*seen = v;
 			return 0;
@@ -311,6 +337,8 @@ oriel_signal_test(oriel_win *win, size_t slot, enum oriel_cmp cmp, uint64_t valu
 		return rc;
 	if (!met)
 		return fail(ORIEL_EINVAL, "met is NULL");
+	if (awaited_released(win, slot))
+		return awaited_error(win);
 	*met = signal_holds(load_acquire(&win->signals[slot]), cmp, value);
 	if (!*met) {
 		ctx_progress(win->ctx);

@@ -3,7 +3,8 @@
  *
  * A waiter polls while it spins and yields. When it sleeps the helper thread
  * polls in its place and wakes it. poll_epoch tells the helper that somebody
- * polls, so that the two do not fight over the same messages.
+ * polls, so that the two do not fight over the same messages. Where streams of GPUs
+ * write what is waited for, which wake nobody, it naps (wake.h).
  */
 #include "rma/ctx.h"
 
@@ -75,10 +76,11 @@ wait_sleep(oriel_ctx *ctx, bool (*ready)(void *arg), void *arg, uint64_t now, ui
 {
 	struct wake *w = &ctx->ctl->wake;
 	uint32_t seen = wake_prepare(w);
+	uint64_t longest = wake_longest(w);
 
 	if (ready(arg))
 		return true;
-	wake_sleep(w, seen, deadline - now);
+	wake_sleep(w, seen, deadline - now < longest ? deadline - now : longest);
 	return false;
 }
 

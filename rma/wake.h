@@ -11,6 +11,10 @@
  *
  * Where the kernel has no membarrier a wake-up can be lost; sleeps are
  * therefore never longer than WAKE_MAX_SLEEP_NS.
+ *
+ * A stream of a GPU that writes a word wakes nobody. Before streams write words of
+ * a rank for the first time, naps is set there for good (wake_by_streams), and its
+ * sleeps end after WAKE_NAP_NS.
  */
 #ifndef RMA_WAKE_H
 #define RMA_WAKE_H
@@ -20,12 +24,14 @@
 #include <stdbool.h>
 
 #define WAKE_MAX_SLEEP_NS 10000000u
+#define WAKE_NAP_NS 200000u
 
 struct wake {
 	uint32_t seq;    /* the futex; whoever wakes adds one */
 	uint32_t asleep; /* 1: threads of the owner sleep or are about to; whoever wakes them resets
 	                    it */
-	char pad[56];
+	uint32_t naps;   /* 1: streams write words that the owner's threads sleep on */
+	char pad[52];
 };
 
 #ifndef ORIEL_MODEL
@@ -65,6 +71,23 @@ static inline void
 wake_sleep(struct wake *w, uint32_t seen, uint64_t ns)
 {
 	futex_sleep(&w->seq, seen, ns < WAKE_MAX_SLEEP_NS ? ns : WAKE_MAX_SLEEP_NS);
+}
+
+/* Between the two steps: the longest sleep. */
+static inline uint64_t
+wake_longest(const struct wake *w)
+{
+	return load_relaxed(&w->naps) ? WAKE_NAP_NS : WAKE_MAX_SLEEP_NS;
+}
+
+/* Who sleeps already is woken, and naps from now on. */
+static inline void
+wake_by_streams(struct wake *w)
+{
+	if (load_relaxed(&w->naps))
+		return;
+	store_relaxed(&w->naps, 1);
+	wake_after_store(w);
 }
 
 #endif

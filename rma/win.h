@@ -25,6 +25,8 @@ struct target {
 	size_t n_signals;
 	struct wake *wake; /* its waiters; set if signals is */
 	struct peer *peer;
+	uint64_t dev;     /* its memory for this context's GPU, if that is a GPU's; base is NULL */
+	uint64_t sig_dev; /* its slots for streams; 0: no stream has met it (rma/ce.h) */
 	const struct transport
 	        *tp; /* moves data; for signals too unless signals is set and ordered */
 	struct win_rec rec;
@@ -40,12 +42,16 @@ struct oriel_win {
 	size_t size;
 	uint64_t *signals; /* mine; NULL if none */
 	size_t n_signals;
-	bool own_base; /* win_alloc: base is the pool's, freed with the window */
-	bool ending;   /* the context ends, and the window with it */
+	bool released;    /* slots that streams waited for were overwritten: rma/awaited.h */
+	bool awaited;     /* waits below is there */
+	bool own_base;    /* win_alloc: base is the pool's, freed with the window */
+	bool on_gpu_pool; /* it is the GPU's pool */
+	bool ending;      /* the context ends, and the window with it */
 	struct peer_dir targets;
-	struct win_rec rec;   /* mine, as peers see it */
-	struct win_rec *slot; /* in ctl->wins */
-	void *ucx;            /* rma/ucx.c: registration of base */
+	struct peer_dir waits; /* slot -> struct awaited * */
+	struct win_rec rec;    /* mine, as peers see it */
+	struct win_rec *slot;  /* in ctl->wins */
+	void *ucx;             /* rma/ucx.c: registration of base */
 };
 
 /*
@@ -83,9 +89,11 @@ struct transport {
 
 enum atomic_kind { ATOMIC_ADD = 0, ATOMIC_CAS };
 
-extern const struct transport transport_cma, transport_staged, transport_ucx;
+extern const struct transport transport_cma, transport_staged, transport_ce, transport_ucx;
 
 int win_target_slow(oriel_win *win, int target, struct target **t);
+/* When the window has been made everywhere. */
+void win_meet_node(oriel_win *win);
 
 /* A live window of a live context of this process. */
 static inline bool

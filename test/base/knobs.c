@@ -26,7 +26,7 @@ Test(knobs, defaults)
 	cr_assert_eq(k.v.ptracer, 1);
 	cr_assert_eq(k.v.ft, 0);
 	cr_assert_eq(k.v.seed, 1);
-	cr_assert_str_eq(k.s.transports, "self,direct,cma,staged,ucx");
+	cr_assert_str_eq(k.s.transports, "self,direct,cma,staged,ce,ucx");
 	cr_assert_str_eq(k.from.spin, "default");
 }
 

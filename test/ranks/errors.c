@@ -420,7 +420,7 @@ collectives(struct ranks *r)
 	FAILS(ORIEL_EINVAL, oriel_win_create(r->world, (void *)-8, 64, 0, &win));
 	FAILS(ORIEL_EINVAL, oriel_win_create(r->world, NULL, 64, 0, &win));
 	CHECK(!comm && !win, "a failed call wrote its result");
-	SAYS(ORIEL_EINVAL, oriel_path(r->world, 0, 2, text, 4), "2");
+	SAYS(ORIEL_EINVAL, oriel_path(r->world, 0, 3, text, 4), "3");
 	SAYS(ORIEL_EINVAL, oriel_path(r->world, 0, 0, NULL, 4), "text");
 	CHECK(oriel_path(r->world, r->rank, 0, text, 4) > 4, "the length of the whole text");
 	CHECK(!memcmp(text, "sel", 4), "cut to \"%.4s\"", text);
