@@ -1,11 +1,14 @@
 #include "rma/lanes.h"
 
+#include "rma/lanes_impl.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define WINDOW_FACTOR 64 /* a lane may be so many times slower than the rest before it stops all   \
-	                  */
+#define WINDOW_FACTOR                                                                              \
+	64 /* a lane may be so many times slower than the rest before it stops all                 \
+	    */
 #define LEAST_WINDOW 1024
 #define FIRST_SHARE 8 /* of each lane, before anything is known */
 #define MOST_SHARE 64 /* a lane's on the average; beyond that all are halved */
@@ -54,8 +57,8 @@ lanes_window(const struct lanes_limits *limits)
 	return window;
 }
 
-static int
-check_limits(const struct lanes_limits *limits)
+int
+lanes_check_limits(const struct lanes_limits *limits)
 {
 	if (limits->lanes < 1 || limits->lanes > LANES_MOST)
 		return fail(ORIEL_ERANGE, "%u data lanes, not 1 to %d", limits->lanes, LANES_MOST);
@@ -65,34 +68,6 @@ check_limits(const struct lanes_limits *limits)
 	if (!limits->segment)
 		return fail(ORIEL_ERANGE, "segments of 0 bytes");
 	return 0;
-}
-
-/*
- * ---- A bit for each number of a window ----
- */
-
-static bool
-bit(const uint64_t *ring, uint32_t window, uint64_t seq)
-{
-	uint64_t at = seq & (window - 1);
-
-	return ring[at / 64] >> (at % 64) & 1;
-}
-
-static void
-bit_set(uint64_t *ring, uint32_t window, uint64_t seq)
-{
-	uint64_t at = seq & (window - 1);
-
-	ring[at / 64] |= UINT64_C(1) << (at % 64);
-}
-
-static void
-bit_clear(uint64_t *ring, uint32_t window, uint64_t seq)
-{
-	uint64_t at = seq & (window - 1);
-
-	ring[at / 64] &= ~(UINT64_C(1) << (at % 64));
 }
 
 /*
@@ -127,7 +102,7 @@ tx_start(struct lanes_tx *tx)
 int
 lanes_tx_init(struct lanes_tx *tx, const struct lanes_limits *limits, uint64_t first)
 {
-	int rc = check_limits(limits);
+	int rc = lanes_check_limits(limits);
 	size_t n;
 
 	*tx = (struct lanes_tx){ 0 };
@@ -376,15 +351,16 @@ lanes_completed(struct lanes_tx *tx, unsigned index, uint32_t n)
 		lane->oldest = (lane->oldest + 1) % lane->depth;
 		lane->n--;
 		flight->msg->under_way--;
-		bit_set(tx->complete, tx->window, flight->seq);
+		lanes_bit_set(tx->complete, tx->window, flight->seq);
 		if (index == LANES_CONTROL)
 			continue;
 		tx->under_way--;
 		if (tx->full)
 			share_count(tx, lane);
 	}
-	for (; tx->oldest < tx->next && bit(tx->complete, tx->window, tx->oldest); tx->oldest++)
-		bit_clear(tx->complete, tx->window, tx->oldest);
+	for (; tx->oldest < tx->next && lanes_bit(tx->complete, tx->window, tx->oldest);
+	     tx->oldest++)
+		lanes_bit_clear(tx->complete, tx->window, tx->oldest);
 	return 0;
 }
 
@@ -396,8 +372,6 @@ pop(struct lanes_tx *tx)
 	tx->head = msg->next;
 	if (!tx->head)
 		tx->tail = &tx->head;
-	if (tx->cut == msg)
-		tx->cut = tx->head;
 	msg->next = NULL;
 	tx->done++;
 	return msg;
@@ -508,7 +482,7 @@ lanes_tx_check(const struct lanes_tx *tx)
 
 			if (seq < tx->oldest || seq >= tx->next)
 				return "a number under way that is outside the window";
-			if (bit(tx->complete, tx->window, seq))
+			if (lanes_bit(tx->complete, tx->window, seq))
 				return "a number that is under way and complete";
 		}
 	}
@@ -522,122 +496,4 @@ lanes_tx_check(const struct lanes_tx *tx)
 	if (on_data != tx->under_way || left != tx->left)
 		return "wrong sums of what is under way or left";
 	return NULL;
-}
-
-/*
- * ---- Receiver ----
- */
-
-int
-lanes_rx_init(struct lanes_rx *rx, const struct lanes_limits *limits, uint64_t first)
-{
-	int rc = check_limits(limits);
-
-	*rx = (struct lanes_rx){ 0 };
-	if (rc)
-		return rc;
-	rx->window = lanes_window(limits);
-	rx->first = rx->next = rx->above = first;
-	rx->here = calloc(rx->window / 64, sizeof(*rx->here));
-	rx->last = calloc(rx->window / 64, sizeof(*rx->last));
-	if (!rx->here || !rx->last) {
-		lanes_rx_fini(rx);
-		return fail(ORIEL_ENOMEM, "no memory for a connection's window");
-	}
-	return 0;
-}
-
-void
-lanes_rx_fini(struct lanes_rx *rx)
-{
-	free(rx->here);
-	free(rx->last);
-	*rx = (struct lanes_rx){ 0 };
-}
-
-/* Goes on over everything that has been waiting for the next number. */
-static void
-rx_advance(struct lanes_rx *rx)
-{
-	for (; rx->next < rx->above && bit(rx->here, rx->window, rx->next); rx->next++) {
-		rx->messages += bit(rx->last, rx->window, rx->next);
-		bit_clear(rx->here, rx->window, rx->next);
-		bit_clear(rx->last, rx->window, rx->next);
-	}
-}
-
-static void
-rx_keep(struct lanes_rx *rx, uint64_t seq, bool last)
-{
-	rx->out_of_order++;
-	bit_set(rx->here, rx->window, seq);
-	if (last)
-		bit_set(rx->last, rx->window, seq);
-	if (rx->above <= seq)
-		rx->above = seq + 1;
-}
-
-int
-lanes_arrived(struct lanes_rx *rx, uint32_t epoch, uint32_t immediate)
-{
-	uint32_t ahead = (immediate - (uint32_t)rx->next) & LANES_SEQ_MASK;
-	uint32_t behind = ((uint32_t)rx->next - immediate) & LANES_SEQ_MASK;
-	bool last = immediate & LANES_LAST, fast = immediate & LANES_FAST;
-
-	if (epoch != rx->epoch) {
-		rx->stale++;
-		return 0;
-	}
-	if (immediate & LANES_UNUSED || (fast && !last))
-		return fail(ORIEL_ETRANSPORT, "no segment has the immediate 0x%08" PRIx32,
-		            immediate);
-	if (ahead >= rx->window &&
-	    (behind > (LANES_SEQ_MASK + 1) / 2 || behind > rx->next - rx->first))
-		return fail(ORIEL_ETRANSPORT,
-		            "segment %" PRIu32 " is outside the window of %" PRIu32 " from %" PRIu64
-		            " on",
-		            immediate & LANES_SEQ_MASK, rx->window, rx->next);
-	if (ahead >= rx->window || (ahead && bit(rx->here, rx->window, rx->next + ahead))) {
-		rx->duplicates++;
-		return 0;
-	}
-	rx->segments++;
-	rx->fast += fast;
-	if (ahead) {
-		rx_keep(rx, rx->next + ahead, last);
-		return 0;
-	}
-	rx->messages += last;
-	rx->next++;
-	if (rx->above < rx->next)
-		rx->above = rx->next;
-	rx_advance(rx);
-	return 0;
-}
-
-size_t
-lanes_missing(const struct lanes_rx *rx, uint64_t end, uint64_t *seq, size_t cap)
-{
-	size_t n = 0;
-
-	for (uint64_t s = rx->next; s < end; s++) {
-		if (s < rx->above && bit(rx->here, rx->window, s))
-			continue;
-		if (n < cap)
-			seq[n] = s;
-		n++;
-	}
-	return n;
-}
-
-int
-lanes_rx_reconnect(struct lanes_rx *rx, uint32_t epoch)
-{
-	if (epoch <= rx->epoch)
-		return fail(ORIEL_EMISMATCH, "epoch %" PRIu32 " after %" PRIu32, epoch, rx->epoch);
-	memset(rx->here, 0, rx->window / 8);
-	memset(rx->last, 0, rx->window / 8);
-	rx->next = rx->above = rx->first;
-	rx->epoch = epoch;
-	return 0;
 }
