@@ -9,7 +9,7 @@
 #define WINDOW_FACTOR                                                                              \
 	64 /* a lane may be so many times slower than the rest before it stops all                 \
 	    */
-#define LEAST_WINDOW 1024
+#define LEAST_WINDOW 64
 #define FIRST_SHARE 8 /* of each lane, before anything is known */
 #define MOST_SHARE 64 /* a lane's on the average; beyond that all are halved */
 
