@@ -10,8 +10,9 @@
 	64 /* a lane may be so many times slower than the rest before it stops all                 \
 	    */
 #define LEAST_WINDOW 64
-#define FIRST_SHARE 8 /* of each lane, before anything is known */
-#define MOST_SHARE 64 /* a lane's on the average; beyond that all are halved */
+#define FIRST_SHARE 1  /* of each lane, before anything is known */
+#define MORE_SHARE 4   /* for a segment: more than the first, which is a guess */
+#define MOST_SHARE 128 /* a lane's on the average; beyond that all are halved */
 
 /*
  * ---- Limits ----
@@ -324,8 +325,9 @@ lanes_next(struct lanes_tx *tx, struct lanes_segment *segment)
 static void
 share_count(struct lanes_tx *tx, struct lanes_lane *lane)
 {
-	lane->share++;
-	if (++tx->shares <= MOST_SHARE * tx->limits.lanes)
+	lane->share += MORE_SHARE;
+	tx->shares += MORE_SHARE;
+	if (tx->shares <= MOST_SHARE * tx->limits.lanes)
 		return;
 	tx->shares = 0;
 	for (unsigned i = 0; i < tx->limits.lanes; i++) {
