@@ -143,5 +143,9 @@ sim_options_parse(struct sim_options *o, int argc, char **argv)
 		fputs("oriel_sim: no --program; see oriel_sim --help\n", stderr);
 		rc = 2;
 	}
+	if (!rc && o->lanes && (o->programs || o->list || o->json || o->check || o->seeds)) {
+		fputs("oriel_sim: --lanes takes --bytes and nothing else\n", stderr);
+		rc = 2;
+	}
 	return rc;
 }
