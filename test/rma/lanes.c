@@ -328,6 +328,24 @@ Test(lanes, slow_lane_carries_less)
 	disconnect();
 }
 
+/* Small messages, one after the other, say nothing about the lanes, and take each in turn. */
+Test(lanes, small_messages_take_turns)
+{
+	connect_first(4, 4, 8, 0);
+	for (unsigned i = 0; i < 100; i++) {
+		struct lanes_msg msg = { .len = 8 };
+
+		cr_assert_eq(lanes_post(&tx, &msg), 0);
+		cr_assert(lanes_next(&tx, &seg));
+		cr_expect_eq(seg.lane, i % 4);
+		cr_assert_eq(lanes_completed(&tx, seg.lane, 1), 0);
+		cr_assert(lanes_done(&tx) == &msg);
+	}
+	for (unsigned i = 1; i < 4; i++)
+		cr_expect_eq(tx.lane[i].share, tx.lane[0].share);
+	disconnect();
+}
+
 /*
  * ---- In any order ----
  */
