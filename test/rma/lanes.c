@@ -451,6 +451,19 @@ deliver(struct run *r, const struct flight *f)
 	look(r);
 }
 
+/* The number of a segment that is sent again: that of its first time. */
+static uint64_t
+seq_of(const struct run *r, const struct flight *again)
+{
+	for (unsigned i = r->n_flights; i-- > 0;) {
+		const struct flight *f = &r->flight[i];
+
+		if (f->epoch == again->epoch && f->msg == again->msg && f->piece == again->piece)
+			return f->seq;
+	}
+	return UINT64_MAX;
+}
+
 static void
 send_some(struct run *r)
 {
@@ -467,15 +480,7 @@ send_some(struct run *r)
 			              .lane = s.lane,
 			              .msg = (unsigned)s.msg->id,
 			              .piece = (unsigned)(s.offset / r->limits.segment) };
-		if (r->tx.next > next) {
-			f->seq = next;
-		} else { /* sent again: its number is that of its first time */
-			for (f->seq = r->n_flights; f->seq-- > 0;)
-				if (r->flight[f->seq].immediate == s.immediate &&
-				    r->flight[f->seq].epoch == f->epoch)
-					break;
-			f->seq = r->flight[f->seq].seq;
-		}
+		f->seq = r->tx.next > next ? next : seq_of(r, f);
 		expect(r, s.len <= r->limits.segment && s.offset + s.len <= s.msg->len,
 		       "a wrong cut");
 		expect(r, (s.lane == LANES_CONTROL) == s.msg->fast, "the wrong kind of lane");
