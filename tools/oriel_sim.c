@@ -195,12 +195,12 @@ main(int argc, char **argv)
 		sim_usage();
 		return fflush(stdout) ? 1 : 0;
 	}
-	rc = lay_out(&s);
+	rc = s.o.lanes ? sim_lanes(s.o.bytes) : lay_out(&s);
 	if (!rc && s.o.list)
 		sim_list(&s.shape);
-	else if (!rc)
+	else if (!rc && !s.o.lanes)
 		rc = add_list(&s);
-	if (!rc && !s.o.list)
+	if (!rc && !s.o.list && !s.o.lanes)
 		rc = s.o.seeds ? run_random(&s) : run_all(&s);
 	while (s.runs) {
 		struct sim_run *run = s.runs;

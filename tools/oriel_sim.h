@@ -14,7 +14,7 @@ struct sim_options {
 	size_t bytes;
 	uint64_t seeds, seed; /* --random */
 	size_t path;
-	bool compare, list, json, check, help;
+	bool compare, list, json, check, lanes, help;
 };
 
 /* One program's run. */
@@ -28,6 +28,8 @@ struct sim_run {
 int sim_options_parse(struct sim_options *o, int argc, char **argv);
 void sim_usage(void);
 
+/* 0, or an error with its detail: --lanes, with messages of so many bytes. */
+int sim_lanes(size_t bytes);
 void sim_list(const struct shape *shape);
 void sim_report(const struct sim_run *run, const struct sim_options *o);
 void sim_table(const struct sim_run *runs, const struct sim_options *o);

@@ -12,6 +12,9 @@ static const char usage[] =
         "       oriel_sim --compare NAME[:ARG],... [options] several, side by side; an op's name\n"
         "                                                    (allgather) is all that it has\n"
         "       oriel_sim --list                             the programs and their arguments\n"
+        "       oriel_sim --lanes [--bytes SIZE]             flow control of messages between two "
+        "racks,\n"
+        "                                                    of 256M; no other option\n"
         "  --arg N           the argument of programs that are named without one\n"
         "  --fabric TEXT     the machines, such as \"rack:4 node:16 gpu:8 over:1:2\", or a file\n"
         "                    with such a text; \"node:16 gpu:8\" (sim/README.md says it all)\n"
@@ -118,7 +121,7 @@ sim_options_parse(struct sim_options *o, int argc, char **argv)
 	int rc = 0;
 
 	*o = (struct sim_options){
-		.fabric = "node:16 gpu:8", .node = -1, .bytes = 64 << 10, .seed = 1, .path = 40
+		.fabric = "node:16 gpu:8", .node = -1, .bytes = SIZE_MAX, .seed = 1, .path = 40
 	};
 	for (int i = 1; i < argc && !rc; i++) {
 		if (!strcmp(argv[i], "--list"))
@@ -127,13 +130,21 @@ sim_options_parse(struct sim_options *o, int argc, char **argv)
 			o->json = true;
 		else if (!strcmp(argv[i], "--check"))
 			o->check = true;
+		else if (!strcmp(argv[i], "--lanes"))
+			o->lanes = true;
 		else if (!strcmp(argv[i], "--help"))
 			o->help = true;
 		else
 			rc = with_value(o, argv[i], argv[i + 1]), i++;
 	}
-	if (!rc && !o->programs && !o->list && !o->help) {
+	if (o->bytes == SIZE_MAX)
+		o->bytes = o->lanes ? 256 << 20 : 64 << 10;
+	if (!rc && !o->programs && !o->list && !o->lanes && !o->help) {
 		fputs("oriel_sim: no --program; see oriel_sim --help\n", stderr);
+		rc = 2;
+	}
+	if (!rc && o->lanes && (o->programs || o->list || o->json || o->check || o->seeds)) {
+		fputs("oriel_sim: --lanes takes --bytes and nothing else\n", stderr);
 		rc = 2;
 	}
 	return rc;
