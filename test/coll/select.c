@@ -526,7 +526,7 @@ Test(select, no_built_in_rule_is_in_vain)
 			                  rule[i].row->whole || rule[i].ranks.min ||
 			                  rule[i].ranks.max != SIZE_MAX || rule[i].nodes.min ||
 			                  rule[i].per_node.min || rule[i].bytes.min ||
-			                  rule[i].bytes.max != SIZE_MAX,
+			                  rule[i].stream.min || rule[i].bytes.max != SIZE_MAX,
 			          "%s, line %d", rule[i].row->program.name, rule[i].line);
 	}
 	selection_free(s);
