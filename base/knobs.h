@@ -17,7 +17,7 @@ enum knob_kind { KNOB_INT, KNOB_SIZE, KNOB_TIME, KNOB_BOOL, KNOB_TEXT };
 #define KNOBS(X)                                                                                   \
 	X(log, KNOB_TEXT, "ORIEL_LOG", "off",                                                      \
 	  "what the library prints: off, error, warn, info, debug or trace")                       \
-	X(transports, KNOB_TEXT, "ORIEL_TRANSPORTS", "self,direct,cma,staged,ce,ucx",                 \
+	X(transports, KNOB_TEXT, "ORIEL_TRANSPORTS", "self,direct,cma,staged,ce,ucx",              \
 	  "the transports that may be used; a peer that none of them reaches is an error")         \
 	X(node_split, KNOB_INT, "ORIEL_NODE_SPLIT", "0",                                           \
 	  "for tests: every so many ranks of a node pretend to be a node of their own; 0: off")    \

@@ -229,8 +229,8 @@ int oriel_mem_dereg(oriel_ctx *ctx, const void *addr, size_t len);
  * Collective: exposes [base, base + size) of each rank, with n_signals signal
  * slots (zero at the start). size, base and n_signals may differ by rank; size
  * may be 0, and base then NULL. base may be any host memory: inside the pool
- * it is reached directly. Memory of GPUs: oriel_cuda.h. The caller keeps base alive until win_free. When one
- * rank fails, all ranks return an error.
+ * it is reached directly. Memory of GPUs: oriel_cuda.h. The caller keeps base alive until win_free.
+ * When one rank fails, all ranks return an error.
  */
 int oriel_win_create(oriel_comm *comm, void *base, size_t size, size_t n_signals, oriel_win **win);
 /* The same over new pool memory of the window, 64-byte aligned and zeroed; *base is NULL if size is

@@ -148,8 +148,7 @@ look(void *arg, uint64_t id, void *value)
 	if (!load_acquire(&w->awaited))
 		return;
 	if (!comm_failed(w->comm) && (p = failed_member(w->comm)) != NULL)
-		comm_fail_locked(w->comm,
-		                 comm_fail_word(p->rank, load_relaxed(&w->comm->n_calls)));
+		comm_fail_locked(w->comm, comm_fail_word(p->rank, load_relaxed(&w->comm->n_calls)));
 	release_failed(arg, id, value);
 }
 

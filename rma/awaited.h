@@ -28,7 +28,8 @@ struct awaited {
 	uint32_t turn;           /* whoever lets go stores one of them after the other */
 };
 
-/* Before the wait is enqueued, and before the last look for failures. cmp is ORIEL_GE or ORIEL_EQ. Errors: ELIMIT, ENOMEM. */
+/* Before the wait is enqueued, and before the last look for failures. cmp is ORIEL_GE or ORIEL_EQ.
+ * Errors: ELIMIT, ENOMEM. */
 int awaited_note(oriel_win *win, size_t slot, int cmp, uint64_t value);
 /* Was this slot overwritten to let streams go? Asked after the slot was read. */
 static inline bool

@@ -10,7 +10,8 @@
 #include "rma/ce.h"
 #include "rma/gpu_mem.h"
 
-#define CE_BUFFER CTL_PIN_CHUNK /* bytes of a bounce buffer: no copy goes across two pinned pieces */
+#define CE_BUFFER                                                                                  \
+	CTL_PIN_CHUNK /* bytes of a bounce buffer: no copy goes across two pinned pieces */
 #define CE_BUFFERS 16
 #define CE_BATCH 8 /* that one call has at a time */
 
@@ -22,7 +23,7 @@ struct ce {
 	uint64_t marked; /* posted at the last mark */
 	uint64_t *word;  /* the stream has come to this mark */
 	CUdeviceptr word_dev;
-	char *memory;              /* the buffers */
+	char *memory;               /* the buffers */
 	uint64_t until[CE_BUFFERS]; /* in use until this mark */
 	unsigned next;
 	uint64_t asked_at; /* the driver, whether the stream is well */

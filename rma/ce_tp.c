@@ -7,7 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-_Static_assert(sizeof(struct gpu_where) == CTL_WHERE_WORDS * sizeof(uint64_t), "it fits a window's");
+_Static_assert(sizeof(struct gpu_where) == CTL_WHERE_WORDS * sizeof(uint64_t),
+               "it fits a window's");
 
 /* ---- Windows ---- */
 
@@ -16,7 +17,8 @@ is_any_device(const void *p)
 {
 	unsigned type;
 
-	return !CU(cuPointerGetAttribute)(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, (CUdeviceptr)p) &&
+	return !CU(cuPointerGetAttribute)(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+	                                  (CUdeviceptr)p) &&
 	       type == CU_MEMORYTYPE_DEVICE;
 }
 
@@ -301,8 +303,9 @@ ce_flush(oriel_win *w, struct target *t, bool local)
 static int
 not_on_gpu(const struct target *t, const char *what)
 {
-	return fail(ORIEL_ENOTSUP, "%s on rank %d's part, which is memory of a GPU: use host memory "
-	                           "for words that are updated",
+	return fail(ORIEL_ENOTSUP,
+	            "%s on rank %d's part, which is memory of a GPU: use host memory "
+	            "for words that are updated",
 	            what, t->peer->rank);
 }
 

@@ -102,7 +102,8 @@ int comm_peer(const oriel_comm *comm, int r, struct peer **peer);
  * writer wins; returns the word that stands here.
  */
 uint64_t comm_fail(oriel_comm *comm, uint64_t word);
-/* The same under ctx->progress; streams that wait on the communicator's windows are the caller's. */
+/* The same under ctx->progress; streams that wait on the communicator's windows are the caller's.
+ */
 uint64_t comm_fail_locked(oriel_comm *comm, uint64_t word);
 static inline uint64_t
 comm_failed(const oriel_comm *comm)

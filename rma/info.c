@@ -27,7 +27,8 @@ choose_gpu(const struct peer *p, const char **why)
 	return p->ctl && gpu_of(ctx) && list_has(ctx->knobs.s.transports, "ce") ? "ce" : "none";
 }
 
-/* kind 0: pool memory, 1: ordinary memory, 2: memory of a GPU. The same decisions as in target.c. */
+/* kind 0: pool memory, 1: ordinary memory, 2: memory of a GPU. The same decisions as in target.c.
+ */
 static const char *
 choose(struct peer *p, int kind, const char **why)
 {

@@ -158,8 +158,7 @@ target_place(struct call *c, int target, size_t disp, size_t len, struct place *
 	/* Of ranks of the same process it may not be mapped yet. */
 	if (!own)
 		rc = peer_map(t->peer, t->rec.slab - 1, t->rec.slab_off + disp, len, &p);
-	return rc ? rc
-	          : host_place(c, own ? NULL : t->peer, p, len, t->rec.slab_off + disp, out);
+	return rc ? rc : host_place(c, own ? NULL : t->peer, p, len, t->rec.slab_off + disp, out);
 }
 
 static size_t
@@ -198,8 +197,7 @@ move(struct call *c, int target, size_t disp, const void *local, size_t len, boo
 	if (!len)
 		return 0;
 	if (!local)
-		return fail(ORIEL_EINVAL, "%s is NULL and len is %zu", is_put ? "src" : "dst",
-		            len);
+		return fail(ORIEL_EINVAL, "%s is NULL and len is %zu", is_put ? "src" : "dst", len);
 	rc = local_place(c, local, len, &here);
 	if (!rc)
 		rc = target_place(c, target, disp, len, &there);
@@ -293,8 +291,9 @@ wait_on(struct call *c, size_t slot, enum oriel_cmp cmp, uint64_t value)
 		return fail(ORIEL_ERANGE, "signal slot %zu: this rank has %zu slots in this window",
 		            slot, c->win->n_signals);
 	if (cmp != ORIEL_EQ && cmp != ORIEL_GE)
-		return fail(ORIEL_EINVAL, "comparison %d: streams wait for ORIEL_EQ and ORIEL_GE "
-		                          "only",
+		return fail(ORIEL_EINVAL,
+		            "comparison %d: streams wait for ORIEL_EQ and ORIEL_GE "
+		            "only",
 		            (int)cmp);
 	if (value > ORIEL_SIGNAL_MAX)
 		return fail(ORIEL_EINVAL, "value %llu is above ORIEL_SIGNAL_MAX",

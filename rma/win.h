@@ -25,8 +25,8 @@ struct target {
 	size_t n_signals;
 	struct wake *wake; /* its waiters; set if signals is */
 	struct peer *peer;
-	uint64_t dev;      /* its memory for this context's GPU, if that is a GPU's; base is NULL */
-	uint64_t sig_dev;  /* its slots for streams; 0: no stream has met it (rma/ce.h) */
+	uint64_t dev;     /* its memory for this context's GPU, if that is a GPU's; base is NULL */
+	uint64_t sig_dev; /* its slots for streams; 0: no stream has met it (rma/ce.h) */
 	const struct transport
 	        *tp; /* moves data; for signals too unless signals is set and ordered */
 	struct win_rec rec;
@@ -42,16 +42,16 @@ struct oriel_win {
 	size_t size;
 	uint64_t *signals; /* mine; NULL if none */
 	size_t n_signals;
-	bool released; /* slots that streams waited for were overwritten: rma/awaited.h */
-	bool awaited;  /* waits below is there */
-	bool own_base; /* win_alloc: base is the pool's, freed with the window */
+	bool released;    /* slots that streams waited for were overwritten: rma/awaited.h */
+	bool awaited;     /* waits below is there */
+	bool own_base;    /* win_alloc: base is the pool's, freed with the window */
 	bool on_gpu_pool; /* it is the GPU's pool */
-	bool ending;   /* the context ends, and the window with it */
+	bool ending;      /* the context ends, and the window with it */
 	struct peer_dir targets;
 	struct peer_dir waits; /* slot -> struct awaited * */
-	struct win_rec rec;   /* mine, as peers see it */
-	struct win_rec *slot; /* in ctl->wins */
-	void *ucx;            /* rma/ucx.c: registration of base */
+	struct win_rec rec;    /* mine, as peers see it */
+	struct win_rec *slot;  /* in ctl->wins */
+	void *ucx;             /* rma/ucx.c: registration of base */
 };
 
 /*

@@ -70,8 +70,8 @@ traffic(struct test *t, oriel_win *win, char *base, uint64_t *round)
 static int
 one_wait(struct test *t, oriel_win *win)
 {
-	int rc = oriel_signal_wait_on_stream(win, 3, t->r->seed / JOB_SIZE % 2 ? ORIEL_EQ : ORIEL_GE,
-	                                     1, t->stream);
+	int rc = oriel_signal_wait_on_stream(
+	        win, 3, t->r->seed / JOB_SIZE % 2 ? ORIEL_EQ : ORIEL_GE, 1, t->stream);
 
 	GOOD(CU(cuStreamSynchronize)(t->stream));
 	return rc ? rc : oriel_flush_all(win);

@@ -107,8 +107,7 @@ take_out(const struct loop *g, uint64_t round, size_t i, size_t len)
 
 	if (round % 2 || g->part.kind == HOST_POOL)
 		return OK(oriel_get_on_stream(g->win, g->t->r->rank, 0, out, len, g->t->stream));
-	return GOOD(CU(cuMemcpyAsync)((CUdeviceptr)out, (CUdeviceptr)g->part.p, len,
-	                              g->t->stream));
+	return GOOD(CU(cuMemcpyAsync)((CUdeviceptr)out, (CUdeviceptr)g->part.p, len, g->t->stream));
 }
 
 /* M1: the stream that waited finds the data; M3: the stream that has put may write its source. */
@@ -127,8 +126,7 @@ one_round(struct loop *g, uint64_t round, size_t i, enum oriel_cmp cmp)
 	    !OK(oriel_put_signal_on_stream(g->win, g->t->right, half, src + half, len - half, DATA,
 	                                   ORIEL_SIGNAL_SET, round, s)))
 		return false;
-	if (is_device(g->src.kind) &&
-	    !GOOD(CU(cuMemsetD8Async)((CUdeviceptr)src, 0xee, MOST, s)))
+	if (is_device(g->src.kind) && !GOOD(CU(cuMemsetD8Async)((CUdeviceptr)src, 0xee, MOST, s)))
 		return false;
 	return OK(oriel_signal_wait_on_stream(g->win, DATA, cmp, round, s)) &&
 	       take_out(g, round, i, len) &&
@@ -186,7 +184,8 @@ host_waits(struct loop *g, uint64_t round, bool sends)
 		return false;
 	pattern(g->want, seed_of(g->t->left, round), len);
 	k = mismatch(g->host, g->want, len);
-	return NEED(k == len, "round %lu: byte %zu of %zu is wrong", (unsigned long)round, k, len) &&
+	return NEED(k == len, "round %lu: byte %zu of %zu is wrong", (unsigned long)round, k,
+	            len) &&
 	       OK(oriel_signal(g->win, g->t->left, ACK, ORIEL_SIGNAL_SET, round));
 }
 
@@ -363,8 +362,7 @@ refused(struct test *t)
 		return false;
 	FAILS(ORIEL_EINVAL, oriel_signal_wait_on_stream(win, 0, ORIEL_NE, 1, s));
 	CHECK(strstr(oriel_detail(), "ORIEL_EQ and ORIEL_GE only"), "%s", oriel_detail());
-	FAILS(ORIEL_EINVAL,
-	      oriel_signal_wait_on_stream(win, 0, ORIEL_GE, ORIEL_SIGNAL_MAX + 1, s));
+	FAILS(ORIEL_EINVAL, oriel_signal_wait_on_stream(win, 0, ORIEL_GE, ORIEL_SIGNAL_MAX + 1, s));
 	FAILS(ORIEL_ERANGE, oriel_signal_wait_on_stream(win, 2, ORIEL_GE, 1, s));
 	FAILS(ORIEL_ENOTSUP, oriel_signal_on_stream(win, t->right, 0, ORIEL_SIGNAL_ADD, 1, s));
 	FAILS(ORIEL_EINVAL,

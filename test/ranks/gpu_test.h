@@ -131,8 +131,9 @@ buffer_free(const struct test *t, struct buffer *b)
 static inline bool
 copy_now(const struct test *t, void *dst, const void *src, size_t len)
 {
-	return !len || (GOOD(CU(cuMemcpyAsync)((CUdeviceptr)dst, (CUdeviceptr)src, len, t->stream)) &&
-	                GOOD(CU(cuStreamSynchronize)(t->stream)));
+	return !len ||
+	       (GOOD(CU(cuMemcpyAsync)((CUdeviceptr)dst, (CUdeviceptr)src, len, t->stream)) &&
+	        GOOD(CU(cuStreamSynchronize)(t->stream)));
 }
 
 static inline bool
