@@ -5,13 +5,16 @@
 #include "rma/ce.h"
 #include "rma/win.h"
 
+#include <stdio.h>
+
 static int
 flush_target(oriel_win *win, struct target *t, bool local)
 {
-	if (peer_failed(t->peer))
-		return peer_error(t->peer);
+	/* First: it names who began it, and others have left since. */
 	if (unlikely(load_relaxed(&win->released)))
 		return awaited_error(win);
+	if (peer_failed(t->peer))
+		return peer_error(t->peer);
 	/* Mapped memory: the stores were made; a fence makes them visible before what follows. */
 	if (likely(t->base != NULL)) {
 		if (!local)
@@ -39,6 +42,7 @@ struct flush_each {
 	oriel_win *win;
 	bool local;
 	int rc;
+	char detail[512]; /* of rc: later errors have theirs */
 };
 
 static void
@@ -47,21 +51,23 @@ flush_entry(void *entry, void *arg)
 	struct flush_each *f = arg;
 	int rc = flush_target(f->win, entry, f->local);
 
-	if (rc && !f->rc)
-		f->rc = rc;
+	if (!rc || f->rc)
+		return;
+	f->rc = rc;
+	snprintf(f->detail, sizeof(f->detail), "%s", oriel_detail());
 }
 
 /* Every target is flushed, also after one has failed; the first error is returned. */
 static int
 flush_every(oriel_win *win, bool local)
 {
-	struct flush_each f = { win, local, 0 };
+	struct flush_each f = { .win = win, .local = local };
 	int rc = win_enter(win);
 
 	if (rc)
 		return rc;
 	dir_each(&win->targets, flush_entry, &f);
-	return f.rc;
+	return f.rc ? fail(f.rc, "%s", f.detail) : 0;
 }
 
 int

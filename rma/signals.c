@@ -186,7 +186,9 @@ wait_doomed(void *arg)
 	}
 	if (!p || wait_ready(w))
 		return 0;
-	return peer_error(p);
+	/* Once the communicator has failed all name the same rank; others have left since. */
+	word = w->source_peer ? 0 : comm_failed(comm);
+	return word ? comm_fail_error(comm, word) : peer_error(p);
 }
 
 static struct recorder_wait *

@@ -302,9 +302,9 @@ wait_on(struct call *c, size_t slot, enum oriel_cmp cmp, uint64_t value)
 	if (rc)
 		return rc;
 	/* From now on whoever finds a failure lets the stream go. */
+	failed = comm_failed_member(comm);
 	if (comm_failed(comm))
 		return comm_fail_error(comm, comm_failed(comm));
-	failed = comm_failed_member(comm);
 	if (failed)
 		return peer_error(failed);
 	return gpu_check(CU(cuStreamWaitValue64)(c->stream, c->t->sig_dev + slot * sizeof(value),
