@@ -2,6 +2,7 @@
  * calls.c - the public calls: oriel_send, oriel_recv and their kin.
  */
 #include "p2p/p2p.h"
+#include "rma/gpu.h"
 
 #include <stdlib.h>
 
@@ -26,12 +27,22 @@ buffer_ok(const void *buf, size_t len)
 	return likely((buf || !len) && len <= PTRDIFF_MAX);
 }
 
+/* With a GPU a buffer may be memory that the CPU cannot touch. */
+static __attribute__((noinline)) int
+check_memory(const oriel_comm *comm, const void *buf)
+{
+	return gpu_holds(comm->ctx, buf)
+	               ? fail(ORIEL_ENOTSUP,
+	                      "%p is device memory: send and receive take host memory", buf)
+	               : 0;
+}
+
 static inline int
 check_send(const oriel_comm *comm, int target, int tag, const void *buf, size_t len)
 {
 	if (likely((unsigned)target < (unsigned)comm->size && (unsigned)tag <= LINE_NUMBER_MASK &&
 	           buffer_ok(buf, len)))
-		return 0;
+		return unlikely(comm->ctx->gpu != NULL) ? check_memory(comm, buf) : 0;
 	return bad_args(comm, "target", target, tag, buf, len);
 }
 
@@ -40,7 +51,7 @@ check_recv(const oriel_comm *comm, int source, int tag, const void *buf, size_t 
 {
 	if (likely(((unsigned)source < (unsigned)comm->size || source == ORIEL_ANY) &&
 	           ((unsigned)tag <= LINE_NUMBER_MASK || tag == ORIEL_ANY) && buffer_ok(buf, len)))
-		return 0;
+		return unlikely(comm->ctx->gpu != NULL) ? check_memory(comm, buf) : 0;
 	return bad_args(comm, "source", source == ORIEL_ANY ? 0 : source,
 	                tag == ORIEL_ANY ? 0 : tag, buf, len);
 }

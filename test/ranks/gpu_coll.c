@@ -189,6 +189,10 @@ blocking(struct test *t, uint64_t rounds)
 	}
 	rc = oriel_ibcast(w, t->out, 64, 0, &req);
 	CHECK(rc == ORIEL_ENOTSUP && !req, "a request on device memory: %d", rc);
+	rc = oriel_send(w, 0, 0, t->out, 64);
+	CHECK(rc == ORIEL_ENOTSUP, "send of device memory: %d", rc);
+	rc = oriel_recv(w, ORIEL_ANY, 0, t->out, 64, NULL);
+	CHECK(rc == ORIEL_ENOTSUP, "receive into device memory: %d", rc);
 }
 
 /* Calls without a pause: each result is the next one's source. */
