@@ -65,7 +65,8 @@ oriel_put(oriel_win *win, int target, size_t disp, const void *src, size_t len)
 {
 	struct target *t = win_met(win, target);
 
-	if (unlikely(!t || !t->base || win->ctx->gpu || !src || !range_inside(disp, len, t->size)))
+	if (unlikely(!t || !t->base || load_relaxed(&win->ctx->gpu) || !src ||
+	             !range_inside(disp, len, t->size)))
 		return move(win, target, disp, (void *)(uintptr_t)src, len, true);
 	copy(t->base + disp, src, len);
 	return 0;
@@ -76,7 +77,8 @@ oriel_get(oriel_win *win, int target, size_t disp, void *dst, size_t len)
 {
 	struct target *t = win_met(win, target);
 
-	if (unlikely(!t || !t->base || win->ctx->gpu || !dst || !range_inside(disp, len, t->size)))
+	if (unlikely(!t || !t->base || load_relaxed(&win->ctx->gpu) || !dst ||
+	             !range_inside(disp, len, t->size)))
 		return move(win, target, disp, dst, len, false);
 	copy(dst, t->base + disp, len);
 	return 0;
