@@ -68,7 +68,8 @@ void oriel_torch_free(void *ptr, ssize_t size, int device, struct CUstream_st *s
  * Ranks of the node reach it by the copy engine (transport "ce"); from other nodes,
  * and for atomics, it is ENOTSUP. oriel_win_ptr gives the address for this rank's GPU.
  * All calls of oriel.h take local buffers in memory of a GPU, too. They know nothing of
- * the streams that fill and read those: synchronize first.
+ * the streams that fill and read those: synchronize first. oriel_win_free may wait for
+ * all that stands in the GPU's streams.
  */
 
 /* oriel_win_alloc in the GPU's pool: zeroed memory of the window. Collective; ranks of one window

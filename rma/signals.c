@@ -74,7 +74,7 @@ oriel_put_signal(oriel_win *win, int target, size_t disp, const void *src, size_
 
 	if (unlikely(!t || !t->base || slot >= t->n_signals || value > ORIEL_SIGNAL_MAX ||
 	             (unsigned)op > 1 || !src || !range_inside(disp, len, t->size) ||
-	             (win->ctx->knobs.v.delay | (intptr_t)win->ctx->gpu)))
+	             (win->ctx->knobs.v.delay | (intptr_t)load_relaxed(&win->ctx->gpu))))
 		return put_signal(win, target, disp, src, len, slot, op, value);
 	if (len == 8)
 		memcpy(t->base + disp, src, 8);
