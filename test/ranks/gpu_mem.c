@@ -283,7 +283,9 @@ freed_and_reused(const struct test *t)
 			return false;
 		old = new;
 	}
-	FAILS(ORIEL_EINVAL, gpu_describe(t->g, (void *)p, MIB, &new));
+	/* Another rank of the process may have been given the address meanwhile. */
+	if (!t->r->threads)
+		FAILS(ORIEL_EINVAL, gpu_describe(t->g, (void *)p, MIB, &new));
 	if (t->r->rank == 0)
 		ranks_say(NULL, 0, "%d of 7 allocations came at the address of the one before",
 		          reused);
