@@ -5,6 +5,8 @@
 #include "coll/call.h"
 #include "plan/stream_short.h"
 
+#define USERS_OP 255u /* in the salt: see coll/combine.c */
+
 bool
 coll_short_op(enum coll_op op)
 {
@@ -30,12 +32,12 @@ as_one_kernel(const struct coll_call *c, struct short_call *k)
 	else if (c->op == COLL_ALLTOALL)
 		k->mode = SHORT_ALLTOALL;
 	/* Users' operations are the host's. */
-	else if (c->op == COLL_ALLREDUCE && (b->salt & 255) != 255)
+	else if (c->op == COLL_ALLREDUCE && (b->salt & USERS_OP) != USERS_OP)
 		k->mode = SHORT_REDUCE;
 	if (c->op == COLL_ALLGATHER && !k->in)
 		k->in = (char *)k->out + (size_t)c->comm->rank * block;
 	k->type = (int)(b->salt >> 8);
-	k->op = (int)(b->salt & 255);
+	k->op = (int)(b->salt & USERS_OP);
 	return k->mode != SHORT_NO && !stream_short_unfit(c->comm, block);
 }
 
@@ -53,15 +55,28 @@ run(struct coll_call *c, struct CUstream_st *stream)
 	return rc ? rc : stream_run(c->comm, r->inst, &c->b, stream);
 }
 
+/* What all ranks see alike, and so before the call begins: no communicator fails for it. */
+static int
+check_able(const struct coll_call *c)
+{
+	const char *name = coll_kinds[c->op].name;
+
+	if (c->b.ragged)
+		return fail(ORIEL_ENOTSUP, "%s: blocks that differ in size", name);
+	if (c->stage)
+		return fail(ORIEL_ENOTSUP, "%s in place", name);
+	if (coll_kinds[c->op].reduces && c->b.reduce && (c->b.salt & USERS_OP) == USERS_OP)
+		return fail(ORIEL_ENOTSUP, "%s: an operation of the user's", name);
+	return 0;
+}
+
 int
 coll_run_on_stream(struct coll_call *c, int rc, struct CUstream_st *stream)
 {
+	if (!rc)
+		rc = check_able(c);
 	if (rc)
 		goto forget;
-	if (c->stage) {
-		rc = fail(ORIEL_ENOTSUP, "%s in place, on a stream", coll_kinds[c->op].name);
-		goto forget;
-	}
 	rc = stream_prepare(c->comm);
 	if (!rc)
 		rc = comm_call_begin(c->comm);

@@ -9,7 +9,8 @@
  * copies of the own block and for reductions (oriel_explain tells which).
  *
  * Collective over the communicator, in the same order on every rank; the host may
- * wait for the hosts of its peers to make the same call, never for their streams.
+ * wait for the hosts of its peers to make the same call, never for their streams. So
+ * calls on several communicators are made in the same order on all ranks.
  * Calls on one communicator run in their order, whatever their streams. Inside a
  * capture the call becomes part of the graph, which every rank launches equally
  * often.

@@ -189,6 +189,11 @@ blocking(struct test *t, uint64_t rounds)
 	}
 	rc = oriel_ibcast(w, t->out, 64, 0, &req);
 	CHECK(rc == ORIEL_ENOTSUP && !req, "a request on device memory: %d", rc);
+	/* What cannot be says so, and the communicator lives on. */
+	rc = oriel_alltoall_on_stream(w, NULL, t->out, 64, s);
+	CHECK(rc == ORIEL_ENOTSUP, "alltoall in place: %d", rc);
+	rc = oriel_alltoall(w, NULL, t->out, 64);
+	CHECK(rc == ORIEL_ENOTSUP, "alltoall in place on device memory: %d", rc);
 	rc = oriel_send(w, 0, 0, t->out, 64);
 	CHECK(rc == ORIEL_ENOTSUP, "send of device memory: %d", rc);
 	rc = oriel_recv(w, ORIEL_ANY, 0, t->out, 64, NULL);
