@@ -56,7 +56,7 @@ RPATH = -Wl,-rpath,'$$ORIGIN/..:$$ORIGIN/$(shell realpath -m --relative-to='$(bi
 CUDA_LIBS = -L$B/sim/cuda -l:libcuda.so.1 -Wl,-rpath,'$$ORIGIN/../../sim/cuda'
 
 # ---- sources: every file of a folder, less what needs something that is not there ----
-absent := $(if $(HAVE_UCX),,rma/ucx% test/rma/ucx% bench/ucx/%) $(if $(HAVE_CUDA_HEADERS),,sim/cuda/% test/sim/standin% test/kernels/%) \
+absent := $(if $(HAVE_UCX),,rma/ucx% test/rma/ucx% bench/ucx/%) $(if $(HAVE_CUDA_HEADERS),,sim/cuda/% test/sim/standin% test/kernels/% test/ranks/gpu%) \
 	$(if $(HAVE_PMIX),,pmix-boot/pmix% test/pmix-boot/pmix%) \
 	$(if $(HAVE_PMIX_SERVER),,tools/orielrun% test/tools/orielrun%) $(if $(HAVE_JSON),,test/examples/npy%) $(if $(HAVE_BLAS),$(if $(HAVE_JSON),,examples/tp_mlp%),examples/tp_mlp%)
 src = $(filter-out $(absent),$(sort $(wildcard $(1:%=%/*.c))))
@@ -231,7 +231,11 @@ hdr-check: config.mk
 			{ echo "$$h does not compile alone"; rc=1; }; done; \
 	for h in $(wildcard include/*.h); do for std in c++11 c++20; do \
 		$(CXX) -std=$$std -Wall -Wextra -Wpedantic -Werror -fsyntax-only -x c++ -include $$h /dev/null || \
-			{ echo "$$h does not compile as $$std"; rc=1; }; done; done; exit $$rc
+			{ echo "$$h does not compile as $$std"; rc=1; }; done; done; \
+	for f in $$(grep -l HAVE_CUDA_HEADERS $(filter-out sim/% test/%,$(filter %.c,$(c_files)))); do \
+		printf '#undef HAVE_CUDA_HEADERS\n#include "%s"\n' $$f | \
+			$(CC) $(ALL_CPPFLAGS) -std=gnu11 -Wall -Wextra -Werror -fsyntax-only -x c - || \
+			{ echo "$$f does not compile without CUDA's headers"; rc=1; }; done; exit $$rc
 
 $B/doc/knobs: $B/doc/knobs.o $B/liboriel.a
 	$(link) $(LIB_LIBS)

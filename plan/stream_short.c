@@ -1,5 +1,7 @@
 #include "plan/stream_short.h"
 
+#include "rma/gpu.h"
+
 #ifdef HAVE_CUDA_HEADERS
 #include "plan/stream_impl.h"
 

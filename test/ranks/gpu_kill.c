@@ -6,7 +6,6 @@
  */
 #include "test/ranks/gpu_test.h"
 
-#ifdef HAVE_CUDA_HEADERS
 #include "test/ranks/jobs.h"
 
 #include <ctype.h>
@@ -171,14 +170,6 @@ run(struct ranks *r)
 			return 1;
 	return 0;
 }
-#else
-static int
-run(struct ranks *r)
-{
-	(void)r;
-	return ranks_skip("built without CUDA's headers");
-}
-#endif
 
 int
 main(int argc, char **argv)

@@ -5,7 +5,6 @@
 #include "oriel_cuda.h"
 #include "test/ranks/ranks.h"
 
-#ifdef HAVE_CUDA_HEADERS
 #include "rma/gpu_mem.h"
 
 #include <sys/mman.h>
@@ -679,14 +678,6 @@ run(struct ranks *r)
 	gpu_leave(entered);
 	return rc;
 }
-#else
-static int
-run(struct ranks *r)
-{
-	(void)r;
-	return ranks_skip("built without CUDA's headers");
-}
-#endif
 
 int
 main(int argc, char **argv)

@@ -8,8 +8,6 @@
  */
 #include "test/ranks/gpu_test.h"
 
-#ifdef HAVE_CUDA_HEADERS
-
 #define MOST ((size_t)200 * 1024)
 #define BATCH 20 /* rounds that are enqueued without a look */
 
@@ -476,13 +474,5 @@ run(struct ranks *r)
 		test_end(&t);
 	return !ok;
 }
-#else
-static int
-run(struct ranks *r)
-{
-	(void)r;
-	return ranks_skip("built without CUDA's headers");
-}
-#endif
 
 RANKS_MAIN(run)

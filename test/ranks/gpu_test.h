@@ -8,7 +8,6 @@
 #include "oriel_cuda.h"
 #include "test/ranks/ranks.h"
 
-#ifdef HAVE_CUDA_HEADERS
 #include "rma/gpu_mem.h"
 
 #include <dlfcn.h>
@@ -188,5 +187,4 @@ mismatch(const void *a, const void *b, size_t len)
 	return i;
 }
 
-#endif
 #endif

@@ -7,8 +7,6 @@
  */
 #include "test/ranks/gpu_test.h"
 
-#ifdef HAVE_CUDA_HEADERS
-
 #define PIECE                                                                                      \
 	((size_t)700 * 1024 + 24) /* of each rank in each part: more than all bounce buffers */
 #define TAIL 1000                 /* behind the pieces: nobody writes it */
@@ -429,13 +427,5 @@ run(struct ranks *r)
 		test_end(&t);
 	return !ok;
 }
-#else
-static int
-run(struct ranks *r)
-{
-	(void)r;
-	return ranks_skip("built without CUDA's headers");
-}
-#endif
 
 RANKS_MAIN(run)
