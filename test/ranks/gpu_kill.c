@@ -128,31 +128,11 @@ survive(struct ranks *r)
 	return 0;
 }
 
-/* One job; true if all but the dead rank say that they survived. */
+/* All but the dead rank survive. */
 static bool
 one_job(uint64_t seed, const char *how)
 {
-	char command[512], line[1024], all[8192] = "";
-	int survived = 0;
-	FILE *f;
-
-	snprintf(command, sizeof(command),
-	         "exec %s/tools/orielrun --kill-on-failure=no -n %d %s --inner %s --limit 100 "
-	         "--seed %llu 2>&1",
-	         jobs_build(), JOB_SIZE, ranks_job.argv[0], how, (unsigned long long)seed);
-	f = popen(command, "r");
-	if (!CHECK(f != NULL, "cannot start %s", command))
-		return false;
-	while (fgets(line, sizeof(line), f)) {
-		survived += strstr(line, " survived after ") != NULL;
-		if (strlen(all) + strlen(line) < sizeof(all))
-			strcat(all, line);
-	}
-	pclose(f);
-	if (ranks_flag("--say"))
-		ranks_say(NULL, 0, "seed %llu%s:\n%.900s", (unsigned long long)seed, how, all);
-	return CHECK(survived == JOB_SIZE - 1, "seed %llu%s: %d of %d survived:\n%.600s",
-	             (unsigned long long)seed, how, survived, JOB_SIZE - 1, all);
+	return jobs_run(seed, JOB_SIZE, how, JOB_SIZE - 1);
 }
 
 static int

@@ -91,4 +91,34 @@ jobs_die_soon(uint64_t cycles)
 	return jobs_end_soon(cycles, SIGKILL);
 }
 
+/*
+ * One job of this program, with --inner and how, of so many ranks. True if as many of them as
+ * expected say that they have survived.
+ */
+static inline bool
+jobs_run(uint64_t seed, int size, const char *how, int expected)
+{
+	char command[512], line[1024], all[8192] = "";
+	int survived = 0;
+	FILE *f;
+
+	snprintf(command, sizeof(command),
+	         "exec %s/tools/orielrun --kill-on-failure=no -n %d %s --inner %s --limit 100 "
+	         "--seed %llu 2>&1",
+	         jobs_build(), size, ranks_job.argv[0], how, (unsigned long long)seed);
+	f = popen(command, "r");
+	if (!CHECK(f != NULL, "cannot start %s", command))
+		return false;
+	while (fgets(line, sizeof(line), f)) {
+		survived += strstr(line, " survived after ") != NULL;
+		if (strlen(all) + strlen(line) < sizeof(all))
+			strcat(all, line);
+	}
+	pclose(f);
+	if (ranks_flag("--say"))
+		ranks_say(NULL, 0, "seed %llu%s:\n%.900s", (unsigned long long)seed, how, all);
+	return CHECK(survived == expected, "seed %llu%s: %d of %d survived:\n%.600s",
+	             (unsigned long long)seed, how, survived, expected, all);
+}
+
 #endif
