@@ -108,8 +108,7 @@ link_enter(struct link *k, struct p2p_req *r)
 		TAILQ_INSERT_TAIL(&k->p->busy, k, busy);
 }
 
-/* An error of the link's channel is the communicator's end. */
-static __attribute__((cold, noinline)) void
+__attribute__((cold, noinline)) void
 link_broke(struct link *k, int rc)
 {
 	int peer = k->chan->peer->rank, own = k->p->comm->ctx->boot.rank;

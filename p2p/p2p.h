@@ -219,6 +219,8 @@ void link_free(struct link *k);
 bool link_take(struct link *k, bool greedy);
 /* Tells the peer what can be told now. */
 bool link_tell(struct link *k);
+/* An error of the link's channel is the communicator's end. */
+void link_broke(struct link *k, int rc);
 /* There is a credit and a connection for one line. Errors break the communicator. */
 bool link_open(struct link *k);
 /* One line; link_open was true. False: the communicator is broken. */

@@ -261,8 +261,7 @@ pull_bytes(struct link *k, struct p2p_req *r, size_t *copies)
 	rc = chan_pull(k->chan, LINK_PLACING, r->ask.where + r->moved, r->ask.key,
 	               r->buf + r->moved, n);
 	if (rc) {
-		p2p_break(k->p, rc,
-		          rc == ORIEL_EPEER ? k->chan->peer->rank : k->p->comm->ctx->boot.rank);
+		link_broke(k, rc);
 		return false;
 	}
 	r->moved += n;

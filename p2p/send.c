@@ -197,8 +197,7 @@ send_bytes(struct link *k, struct p2p_req *r, size_t *copies)
 		return false;
 	rc = chan_place(k->chan, LINK_PLACING, 0, r->moved, r->buf + r->moved, n);
 	if (rc) {
-		p2p_break(k->p, rc,
-		          rc == ORIEL_EPEER ? k->chan->peer->rank : k->p->comm->ctx->boot.rank);
+		link_broke(k, rc);
 		return false;
 	}
 	r->moved += n;

@@ -181,7 +181,7 @@ stream_watch(oriel_ctx *ctx)
 		return;
 	pthread_mutex_lock(&ctx->streams_lock);
 	for (struct stream_state *st = ctx->streams; st; st = st->next) {
-		struct peer *p = comm_failed(st->comm) ? NULL : comm_failed_member(st->comm);
+		struct peer *p = comm_failed(st->comm) ? NULL : comm_known_failed(st->comm);
 
 		if (p)
 			comm_fail(st->comm, comm_fail_word(p->rank, load_relaxed(&st->calls)));

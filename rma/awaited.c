@@ -129,16 +129,6 @@ awaited_failed(oriel_ctx *ctx)
 		awaited_call_helper(ctx);
 }
 
-/* Without the watch over ranks of other nodes, which may ask the bootstrap. */
-static const struct peer *
-failed_member(const oriel_comm *c)
-{
-	for (struct peer *p = load_acquire(&c->ctx->failed_peers); p; p = p->next_failed)
-		if (peer_failed(p) && comm_rank_of(c, p->rank) >= 0)
-			return p;
-	return NULL;
-}
-
 static void
 look(void *arg, uint64_t id, void *value)
 {
@@ -147,7 +137,7 @@ look(void *arg, uint64_t id, void *value)
 
 	if (!load_acquire(&w->awaited))
 		return;
-	if (!comm_failed(w->comm) && (p = failed_member(w->comm)) != NULL)
+	if (!comm_failed(w->comm) && (p = comm_known_failed(w->comm)) != NULL)
 		comm_fail_locked(w->comm, comm_fail_word(p->rank, load_relaxed(&w->comm->n_calls)));
 	release_failed(arg, id, value);
 }

@@ -528,12 +528,18 @@ watch(oriel_comm *c)
 }
 
 struct peer *
-comm_failed_member(oriel_comm *c)
+comm_known_failed(const oriel_comm *c)
 {
-	if (c->ctx->ucx && c->size > 1)
-		watch(c);
 	for (struct peer *p = load_acquire(&c->ctx->failed_peers); p; p = p->next_failed)
 		if (peer_failed(p) && comm_rank_of(c, p->rank) >= 0)
 			return p;
 	return NULL;
+}
+
+struct peer *
+comm_failed_member(oriel_comm *c)
+{
+	if (c->ctx->ucx && c->size > 1)
+		watch(c);
+	return comm_known_failed(c);
 }

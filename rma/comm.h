@@ -112,8 +112,10 @@ comm_failed(const oriel_comm *comm)
 }
 /* The error of a failure word: EABORTED or EPEER, naming culprit, its reason if known, and call. */
 int comm_fail_error(const oriel_comm *comm, uint64_t word);
+/* A member that is known to have failed, or NULL. Asks nobody. */
+struct peer *comm_known_failed(const oriel_comm *comm);
 /*
- * A member that is known to have failed, or NULL. For waits on anybody; also
+ * The same. For waits on anybody; also
  * has the helper watch members that it does not yet (bounded: see comm.c).
  */
 struct peer *comm_failed_member(oriel_comm *comm);
