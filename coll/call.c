@@ -32,7 +32,7 @@ choose_anew(struct coll_call *c, struct recent *r)
 	shape.arg = choice.arg;
 	rc = instance_get(c->comm, &choice.row->program, &shape, &inst);
 	if (rc)
-		return launch_fail_unmade(c->comm, ++c->comm->n_calls, rc);
+		return launch_fail_unmade(c->comm, ++c->comm->n_calls, -1, rc);
 	instance_pin(inst);
 	if (r->inst)
 		instance_unpin(r->inst);

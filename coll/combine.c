@@ -17,8 +17,7 @@ set_op(struct coll_call *c, int type, const oriel_op *op)
 	c->align = c->reducer.elem;
 	c->b.reduce = &c->reducer;
 	c->b.finish = c->reducer.finish != NULL;
-	/* Users' operations are known by this rank's address of them only. */
-	c->b.salt = (uint32_t)type << 8 | (uint32_t)((uintptr_t)op < 255 ? (uintptr_t)op : 255);
+	c->b.salt = reduce_salt(type, op);
 	return 0;
 }
 

@@ -5,13 +5,26 @@
 #include "coll/call.h"
 #include "plan/stream_short.h"
 
-#define USERS_OP 255u /* in the salt: see coll/combine.c */
+static enum short_mode
+mode_of(enum coll_op op)
+{
+	switch (op) {
+	case COLL_BARRIER:
+	case COLL_ALLGATHER:
+		return SHORT_GATHER;
+	case COLL_ALLTOALL:
+		return SHORT_ALLTOALL;
+	case COLL_ALLREDUCE:
+		return SHORT_REDUCE;
+	default:
+		return SHORT_NO;
+	}
+}
 
 bool
 coll_short_op(enum coll_op op)
 {
-	return op == COLL_BARRIER || op == COLL_ALLGATHER || op == COLL_ALLTOALL ||
-	       op == COLL_ALLREDUCE;
+	return mode_of(op) != SHORT_NO;
 }
 
 /* One kernel, if the call is short and of a kind that it knows. */
@@ -21,23 +34,16 @@ as_one_kernel(const struct coll_call *c, struct short_call *k)
 	const struct binding *b = &c->b;
 	size_t block = c->measure;
 
-	*k = (struct short_call){ .mode = SHORT_NO,
+	*k = (struct short_call){ .mode = mode_of(c->op),
 		                  .in = b->buf[IN],
 		                  .out = b->buf[OUT],
 		                  .bytes = block,
 		                  .in_stride = block,
 		                  .out_stride = block };
-	if (c->op == COLL_BARRIER || c->op == COLL_ALLGATHER)
-		k->mode = SHORT_GATHER;
-	else if (c->op == COLL_ALLTOALL)
-		k->mode = SHORT_ALLTOALL;
-	/* Users' operations are the host's. */
-	else if (c->op == COLL_ALLREDUCE && (b->salt & USERS_OP) != USERS_OP)
-		k->mode = SHORT_REDUCE;
 	if (c->op == COLL_ALLGATHER && !k->in)
 		k->in = (char *)k->out + (size_t)c->comm->rank * block;
-	k->type = (int)(b->salt >> 8);
-	k->op = (int)(b->salt & USERS_OP);
+	k->type = reduce_salt_type(b->salt);
+	k->op = (int)reduce_salt_op(b->salt);
 	return k->mode != SHORT_NO && !stream_short_unfit(c->comm, block);
 }
 
@@ -65,7 +71,7 @@ check_able(const struct coll_call *c)
 		return fail(ORIEL_ENOTSUP, "%s: blocks that differ in size", name);
 	if (c->stage)
 		return fail(ORIEL_ENOTSUP, "%s in place", name);
-	if (coll_kinds[c->op].reduces && c->b.reduce && (c->b.salt & USERS_OP) == USERS_OP)
+	if (c->b.reduce && reduce_salt_op(c->b.salt) == REDUCE_USERS)
 		return fail(ORIEL_ENOTSUP, "%s: an operation of the user's", name);
 	return 0;
 }

@@ -48,6 +48,29 @@ struct reducer {
  * together; EHANDLE: a user's op that is not live, or not of this context. what names the call. */
 int reduce_lookup(const oriel_ctx *ctx, int type, const oriel_op *op, const char *what,
                   struct reducer *out);
+/*
+ * Type and op as ranks compare them (struct binding, salt). Users' operations are known by this
+ * rank's address of them only.
+ */
+#define REDUCE_USERS 255u
+static inline uint32_t
+reduce_salt(int type, const oriel_op *op)
+{
+	uintptr_t number = (uintptr_t)op;
+
+	return (uint32_t)type << 8 | (uint32_t)(number < REDUCE_USERS ? number : REDUCE_USERS);
+}
+static inline int
+reduce_salt_type(uint32_t salt)
+{
+	return (int)(salt >> 8);
+}
+/* REDUCE_USERS: a user's. */
+static inline unsigned
+reduce_salt_op(uint32_t salt)
+{
+	return salt & 255;
+}
 /* Bytes of an element; 0: no such type. */
 size_t reduce_size(int type);
 

@@ -459,7 +459,7 @@ plan_run(oriel_comm *comm, const struct program *program, const struct shape *sh
 
 	rc = instance_get(comm, program, shape, &inst);
 	if (rc)
-		return launch_fail_unmade(comm, ++comm->n_calls, rc);
+		return launch_fail_unmade(comm, ++comm->n_calls, -1, rc);
 	if (jobs_idle(comm))
 		return call_run(comm, inst, b);
 	memset(&j, 0, sizeof(j));

@@ -93,9 +93,9 @@ fail_call(struct launch *l, int rc, bool begun)
 }
 
 int
-launch_fail_unmade(oriel_comm *comm, uint64_t call, int rc)
+launch_fail_unmade(oriel_comm *comm, uint64_t call, int culprit, int rc)
 {
-	struct launch l = { .comm = comm, .ctx = comm->ctx, .call = call, .culprit = -1 };
+	struct launch l = { .comm = comm, .ctx = comm->ctx, .call = call, .culprit = culprit };
 
 	return fail_call(&l, rc, false);
 }
@@ -110,7 +110,7 @@ launch_begin(struct instance *inst, oriel_comm *comm, uint64_t call, const struc
 	if (unlikely(!l->chan))
 		rc = instance_connect(comm, inst, l);
 	if (unlikely(rc))
-		return launch_fail_unmade(comm, call, rc);
+		return launch_fail_unmade(comm, call, -1, rc);
 	l->call = call;
 	l->culprit = -1;
 	if (unlikely((!b->id || l->fixed != b->id) && !has_shape(l, b))) {

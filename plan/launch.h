@@ -209,8 +209,9 @@ instance_get(oriel_comm *comm, const struct program *program, const struct shape
 int launch_begin(struct instance *inst, oriel_comm *comm, uint64_t call, const struct binding *b,
                  bool patient, struct launch **out);
 int launch_end(struct launch *l, int rc);
-/* A call whose plan could not even be made here has failed. */
-int launch_fail_unmade(oriel_comm *comm, uint64_t call, int rc);
+/* A call that was not begun here, or not by launch_begin, has failed. culprit: a world rank, -1:
+ * this one. */
+int launch_fail_unmade(oriel_comm *comm, uint64_t call, int culprit, int rc);
 
 static inline void
 launch_queues(struct launch *l)

@@ -251,12 +251,8 @@ static int
 shape(struct stream_call *sc, const struct binding *b)
 {
 	struct launch *l = sc->l;
-	int rc;
+	int rc = launch_sizes(l, b);
 
-	if (b->ragged)
-		return fail(ORIEL_ENOTSUP, "%s: blocks that differ in size, on a stream",
-		            l->plan->program->name);
-	rc = launch_sizes(l, b);
 	if (!rc)
 		rc = take_scratch(sc->st, l->size[TMP]);
 	if (rc)
@@ -321,23 +317,6 @@ enqueue(struct stream_call *sc, const struct binding *b)
 	return rc;
 }
 
-/* What was enqueued can no longer end by itself. */
-static int
-fail_call(struct stream_call *sc, int rc)
-{
-	oriel_comm *comm = sc->st->comm;
-	int culprit = sc->l && sc->l->culprit >= 0 ? sc->l->culprit : comm->ctx->boot.rank;
-	uint64_t word = comm_fail_word(culprit, sc->st->calls), before = comm_failed(comm), stands;
-	char detail[512];
-
-	strncpy(detail, oriel_detail(), sizeof(detail) - 1);
-	detail[sizeof(detail) - 1] = '\0';
-	stands = comm_fail(comm, before ? before : word);
-	if (!before && stands != word && rc != ORIEL_EMISMATCH)
-		return comm_fail_error(comm, stands);
-	return fail(rc, "%s", detail);
-}
-
 static int
 is_captured(CUstream s, bool *is)
 {
@@ -395,8 +374,10 @@ stream_call_begin(oriel_comm *comm, CUstream s, struct stream_call *sc, bool *en
 int
 stream_call_end(struct stream_call *sc, int rc, bool entered)
 {
+	/* What was enqueued can no longer end by itself. */
 	if (rc)
-		rc = fail_call(sc, rc);
+		rc = launch_fail_unmade(sc->st->comm, sc->st->calls, sc->l ? sc->l->culprit : -1,
+		                        rc);
 	gpu_leave(entered);
 	return rc;
 }

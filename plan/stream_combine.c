@@ -6,21 +6,17 @@
 
 #include "coll/reduce.h"
 
-#define USERS_OP 255 /* in the salt: see coll/combine.c */
-
 /* The type and the operation, as the collective's binding names them. */
 static int
 kernel_of(const struct stream_call *sc, struct kernel_fold *k, CUfunction *f)
 {
-	uint32_t salt = sc->l->binding->salt, type = salt >> 8;
+	uint32_t salt = sc->l->binding->salt;
+	int type = reduce_salt_type(salt);
 
-	if ((salt & USERS_OP) == USERS_OP)
-		return fail(ORIEL_ENOTSUP, "%s: an operation of the user's, on a stream",
-		            sc->l->plan->program->name);
-	if (type >= GPU_TYPES || !sc->st->g->fold[type])
-		return fail(ORIEL_ENOTSUP, "%s: no kernel for type %u: %s",
+	if ((unsigned)type >= GPU_TYPES || !sc->st->g->fold[type])
+		return fail(ORIEL_ENOTSUP, "%s: no kernel for type %d: %s",
 		            sc->l->plan->program->name, type, sc->st->g->kernels_why);
-	k->op = (int32_t)(salt & USERS_OP);
+	k->op = (int32_t)reduce_salt_op(salt);
 	*f = sc->st->g->fold[type];
 	return 0;
 }

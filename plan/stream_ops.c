@@ -176,13 +176,21 @@ next_op(const struct plan *plan, uint32_t at[MBOX_QUEUES])
 	return first;
 }
 
+static int
+copy_own(const struct stream_call *sc, CUstream s)
+{
+	const struct launch *l = sc->l;
+	const struct binding *b = l->binding;
+
+	return copy(s, own(l, OUT) + block_off(l, OUT, b->own_out),
+	            own(l, IN) + block_off(l, IN, b->own_in), l->block);
+}
+
 /* Local copies take multiprocessors and the memory's time: beside the puts, on a stream of ours. */
 static int
 fork_own_block(const struct stream_call *sc)
 {
 	struct stream_state *st = sc->st;
-	const struct launch *l = sc->l;
-	const struct binding *b = l->binding;
 	CUstream side = st->g->stream[1];
 	int rc;
 
@@ -190,8 +198,7 @@ fork_own_block(const struct stream_call *sc)
 	if (!rc)
 		rc = gpu_check(CU(cuStreamWaitEvent)(side, st->fork, 0), "cuStreamWaitEvent");
 	if (!rc)
-		rc = copy(side, own(l, OUT) + block_off(l, OUT, b->own_out),
-		          own(l, IN) + block_off(l, IN, b->own_in), l->block);
+		rc = copy_own(sc, side);
 	if (!rc)
 		rc = gpu_check(CU(cuEventRecord)(st->join, side), "cuEventRecord");
 	return rc;
@@ -225,8 +232,7 @@ own_block(const struct stream_call *sc, bool *forked)
 		*forked = true;
 		return fork_own_block(sc);
 	}
-	return copy(sc->s, own(l, OUT) + block_off(l, OUT, b->own_out),
-	            own(l, IN) + block_off(l, IN, b->own_in), l->block);
+	return copy_own(sc, sc->s);
 }
 
 int
