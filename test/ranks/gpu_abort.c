@@ -3,7 +3,7 @@
  * within a second, at one hardware queue, too; all ranks name the same culprit, in
  * calls and in oriel_comm_status.
  */
-#include "test/ranks/gpu.h"
+#include "test/ranks/gpu_test.h"
 
 #define LEN ((size_t)4096)
 
@@ -18,10 +18,11 @@ now(void)
 
 /* The stream of the last rank hangs before its calls, so that the others' wait for it. */
 static void
-abort_while_waiting(struct ranks *r, bool captured)
+abort_while_waiting(const struct test *t, bool captured)
 {
-	CUstream s = gpu_stream(), other = gpu_stream();
-	unsigned char *in = gpu_take(LEN), *out = gpu_take(LEN * (size_t)r->size);
+	const struct ranks *r = t->r;
+	CUstream s = test_stream(), other = test_stream();
+	unsigned char *in = test_take(LEN), *out = test_take(LEN * (size_t)r->size);
 	bool last = r->rank == r->size - 1;
 	CUgraphExec exec = NULL;
 	CUgraph graph = NULL;
@@ -32,7 +33,7 @@ abort_while_waiting(struct ranks *r, bool captured)
 
 	if (!OK(oriel_comm_dup(r->world, &c)))
 		return;
-	NEED(!GPU(cuMemHostAlloc)((void **)&latch, 4096, CU_MEMHOSTALLOC_DEVICEMAP),
+	NEED(!t->cuMemHostAlloc((void **)&latch, 4096, CU_MEMHOSTALLOC_DEVICEMAP),
 	     "no pinned memory");
 	*latch = 0;
 	GOOD(CU(cuMemHostGetDevicePointer)(&word, latch, 0));
@@ -40,16 +41,16 @@ abort_while_waiting(struct ranks *r, bool captured)
 	OK(oriel_allgather_on_stream(c, in, out, LEN, s));
 	GOOD(CU(cuStreamSynchronize)(s));
 	if (captured)
-		GOOD(GPU(cuStreamBeginCapture)(s, CU_STREAM_CAPTURE_MODE_RELAXED));
+		GOOD(t->cuStreamBeginCapture(s, CU_STREAM_CAPTURE_MODE_RELAXED));
 	else if (last)
 		GOOD(CU(cuStreamWaitValue64)(s, word, 1, CU_STREAM_WAIT_VALUE_GEQ));
 	for (int i = 0; i < 3; i++)
 		OK(oriel_allgather_on_stream(c, in, out, LEN, s));
 	if (captured) {
-		GOOD(GPU(cuStreamEndCapture)(s, &graph));
-		GOOD(GPU(cuGraphInstantiate)(&exec, graph, 0));
+		GOOD(t->cuStreamEndCapture(s, &graph));
+		GOOD(t->cuGraphInstantiate(&exec, graph, 0));
 		if (!last)
-			GOOD(GPU(cuGraphLaunch)(exec, s));
+			GOOD(t->cuGraphLaunch(exec, s));
 	}
 	OK(oriel_barrier(r->world));
 	CHECK(last || r->size == 1 || CU(cuStreamQuery)(s) == CUDA_ERROR_NOT_READY,
@@ -72,28 +73,26 @@ abort_while_waiting(struct ranks *r, bool captured)
 	rc = oriel_comm_free(c);
 	CHECK(rc == ORIEL_EABORTED || r->size == 1, "comm_free: %d (%s)", rc, oriel_detail());
 	if (exec)
-		GOOD(GPU(cuGraphExecDestroy)(exec));
+		GOOD(t->cuGraphExecDestroy(exec));
 	if (graph)
-		GOOD(GPU(cuGraphDestroy)(graph));
+		GOOD(t->cuGraphDestroy(graph));
 	GOOD(CU(cuStreamDestroy)(s));
 	GOOD(CU(cuStreamDestroy)(other));
-	GOOD(GPU(cuMemFreeHost)(latch));
-	gpu_drop(in);
-	gpu_drop(out);
+	GOOD(t->cuMemFreeHost(latch));
+	test_drop(in);
+	test_drop(out);
 }
 
 static int
 run(struct ranks *r)
 {
-	CUdevice dev;
+	struct test t;
 
-	if (cuda_load())
-		return ranks_skip("no CUDA driver");
-	if (!gpu_more_symbols() || !gpu_begin(r, &dev))
+	if (!test_begin(&t, r))
 		return 1;
-	abort_while_waiting(r, false);
-	abort_while_waiting(r, true);
-	gpu_end(dev);
+	abort_while_waiting(&t, false);
+	abort_while_waiting(&t, true);
+	test_end(&t);
 	return 0;
 }
 

@@ -5,7 +5,7 @@
  *
  * --rounds N: random calls; replays are half as many.
  */
-#include "test/ranks/gpu.h"
+#include "test/ranks/gpu_test.h"
 
 #define MOST ((size_t)96 << 10) /* bytes of a block */
 #define STREAMS 3
@@ -22,7 +22,8 @@ struct call { /* the same on all ranks, but for in place */
 	uint64_t round;
 };
 
-struct test {
+struct work {
+	struct test g;
 	struct ranks *r;
 	CUstream stream[STREAMS];
 	unsigned char *in, *out, *host;
@@ -31,14 +32,14 @@ struct test {
 };
 
 static uint64_t
-shared(struct test *t)
+shared(struct work *t)
 {
 	return ranks_next(&t->dice);
 }
 
 /* Byte k of the block that rank from has for rank to. */
 static unsigned char
-byte_of(const struct call *c, int from, int to, size_t k)
+byte_at(const struct call *c, int from, int to, size_t k)
 {
 	return (unsigned char)((size_t)from * 37 + (size_t)to * 101 + c->round * 7 + k * 13 +
 	                       (k >> 8));
@@ -48,14 +49,14 @@ static void
 fill_block(unsigned char *p, const struct call *c, int from, int to)
 {
 	for (size_t k = 0; k < c->len; k++)
-		p[k] = byte_of(c, from, to, k);
+		p[k] = byte_at(c, from, to, k);
 }
 
 static bool
 holds(const unsigned char *p, const struct call *c, int from, int to)
 {
 	for (size_t k = 0; k < c->len; k++)
-		if (p[k] != byte_of(c, from, to, k))
+		if (p[k] != byte_at(c, from, to, k))
 			return CHECK(
 			        false,
 			        "%s of %zu bytes, root %d%s, round %llu: byte %zu of the block "
@@ -67,7 +68,7 @@ holds(const unsigned char *p, const struct call *c, int from, int to)
 
 /* What every rank puts into its buffers before the call; nothing is where results come. */
 static void
-fill(struct test *t, const struct call *c, CUstream s)
+fill(struct work *t, const struct call *c, CUstream s)
 {
 	int n = t->r->size, me = t->r->rank;
 	unsigned char *at = t->host;
@@ -80,14 +81,14 @@ fill(struct test *t, const struct call *c, CUstream s)
 		fill_block(t->host + (size_t)me * c->len, c, me, 0);
 	if (c->op == BCAST && me == c->root)
 		fill_block(t->host, c, me, 0);
-	gpu_write(s, t->out, t->host, t->room);
+	copy_and_wait(s, t->out, t->host, t->room);
 	for (int to = 0; to < (all ? n : 1); to++, at += c->len)
 		fill_block(at, c, me, to);
-	gpu_write(s, t->in, t->host, t->room);
+	copy_and_wait(s, t->in, t->host, t->room);
 }
 
 static bool
-start(struct test *t, const struct call *c, CUstream s)
+start(struct work *t, const struct call *c, CUstream s)
 {
 	oriel_comm *w = t->r->world;
 	bool root = t->r->rank == c->root;
@@ -111,12 +112,12 @@ start(struct test *t, const struct call *c, CUstream s)
 }
 
 static void
-check(struct test *t, const struct call *c, CUstream s)
+check(struct work *t, const struct call *c, CUstream s)
 {
 	int n = t->r->size, me = t->r->rank;
 	bool good = true;
 
-	gpu_read(s, t->host, t->out, t->room);
+	copy_and_wait(s, t->host, t->out, t->room);
 	for (int from = 0; from < n && good; from++) {
 		const unsigned char *p = t->host + (size_t)from * c->len;
 
@@ -132,7 +133,7 @@ check(struct test *t, const struct call *c, CUstream s)
 }
 
 static struct call
-any_call(struct test *t, uint64_t round)
+any_call(struct work *t, uint64_t round)
 {
 	struct call c = { .op = (enum op)(shared(t) % OPS), .round = round };
 	size_t n = (size_t)(shared(t) % 20);
@@ -144,7 +145,7 @@ any_call(struct test *t, uint64_t round)
 }
 
 static void
-random_calls(struct test *t, uint64_t rounds)
+random_calls(struct work *t, uint64_t rounds)
 {
 	for (uint64_t i = 0; i < rounds; i++) {
 		struct call c = any_call(t, i);
@@ -159,7 +160,7 @@ random_calls(struct test *t, uint64_t rounds)
 
 /* The blocking calls, on the same memory. */
 static void
-blocking(struct test *t, uint64_t rounds)
+blocking(struct work *t, uint64_t rounds)
 {
 	oriel_comm *w = t->r->world;
 	CUstream s = t->stream[0];
@@ -202,7 +203,7 @@ blocking(struct test *t, uint64_t rounds)
 
 /* Calls without a pause: each result is the next one's source. */
 static void
-chains(struct test *t, uint64_t rounds)
+chains(struct work *t, uint64_t rounds)
 {
 	int n = t->r->size, me = t->r->rank;
 	size_t len = 4096;
@@ -213,7 +214,7 @@ chains(struct test *t, uint64_t rounds)
 		c.round = i;
 		memset(t->host, 0, t->room);
 		fill_block(t->host, &c, me, 0);
-		gpu_write(s, t->in, t->host, t->room);
+		copy_and_wait(s, t->in, t->host, t->room);
 		/* A block that goes around: after n bcasts and gathers it is where it was. */
 		OK(oriel_allgather_on_stream(t->r->world, t->in, t->out, len, s));
 		for (int k = 0; k < n; k++)
@@ -226,7 +227,7 @@ chains(struct test *t, uint64_t rounds)
 /* A graph of several collectives, replayed by ranks that come late by turns. What goes in changes
  * from replay to replay; the same calls outside of the graph in between. */
 static void
-replays(struct test *t, uint64_t rounds)
+replays(struct work *t, uint64_t rounds)
 {
 	struct call calls[4];
 	CUstream s = t->stream[0];
@@ -237,21 +238,21 @@ replays(struct test *t, uint64_t rounds)
 	for (int i = 0; i < 4; i++)
 		calls[i] = any_call(t, (uint64_t)i);
 	last = (struct call){ .op = ALLGATHER, .len = 1000 };
-	GOOD(GPU(cuStreamBeginCapture)(s, CU_STREAM_CAPTURE_MODE_RELAXED));
+	GOOD(t->g.cuStreamBeginCapture(s, CU_STREAM_CAPTURE_MODE_RELAXED));
 	for (int i = 0; i < 4; i++)
 		if (!start(t, &calls[i], s))
 			return;
 	if (!start(t, &last, s))
 		return;
-	GOOD(GPU(cuStreamEndCapture)(s, &graph));
-	if (!GOOD(GPU(cuGraphInstantiate)(&exec, graph, 0)))
+	GOOD(t->g.cuStreamEndCapture(s, &graph));
+	if (!GOOD(t->g.cuGraphInstantiate(&exec, graph, 0)))
 		return;
 	for (uint64_t i = 0; i < rounds; i++) {
 		last.round = i;
 		fill(t, &last, s);
 		if (i % (unsigned)t->r->size == (unsigned)t->r->rank)
 			ranks_delay(ranks_random(t->r, 200000));
-		GOOD(GPU(cuGraphLaunch)(exec, s));
+		GOOD(t->g.cuGraphLaunch(exec, s));
 		check(t, &last, s);
 		if (i % 7 == 0) {
 			calls[3].round = i;
@@ -260,25 +261,22 @@ replays(struct test *t, uint64_t rounds)
 			check(t, &calls[3], s);
 		}
 	}
-	GOOD(GPU(cuGraphExecDestroy)(exec));
-	GOOD(GPU(cuGraphDestroy)(graph));
+	GOOD(t->g.cuGraphExecDestroy(exec));
+	GOOD(t->g.cuGraphDestroy(graph));
 }
 
 static int
 run(struct ranks *r)
 {
-	struct test t = { .r = r, .room = MOST * (size_t)r->size, .dice = r->seed };
+	struct work t = { .r = r, .room = MOST * (size_t)r->size, .dice = r->seed };
 	uint64_t rounds = r->rounds ? r->rounds : 150;
-	CUdevice dev;
 
-	if (cuda_load())
-		return ranks_skip("no CUDA driver");
-	if (!gpu_more_symbols() || !gpu_begin(r, &dev))
+	if (!test_begin(&t.g, r))
 		return 1;
 	for (int i = 0; i < STREAMS; i++)
-		t.stream[i] = gpu_stream();
-	t.in = gpu_take(t.room);
-	t.out = gpu_take(t.room);
+		t.stream[i] = test_stream();
+	t.in = test_take(t.room);
+	t.out = test_take(t.room);
 	t.host = malloc(t.room);
 	NEED(t.host, "no memory");
 	random_calls(&t, rounds);
@@ -288,10 +286,10 @@ run(struct ranks *r)
 	OK(oriel_barrier(r->world));
 	for (int i = 0; i < STREAMS; i++)
 		GOOD(CU(cuStreamDestroy)(t.stream[i]));
-	gpu_drop(t.in);
-	gpu_drop(t.out);
+	test_drop(t.in);
+	test_drop(t.out);
 	free(t.host);
-	gpu_end(dev);
+	test_end(&t.g);
 	return 0;
 }
 

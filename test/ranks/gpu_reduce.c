@@ -5,16 +5,16 @@
  *
  * --rounds N: random calls.
  */
-#include "test/ranks/gpu.h"
+#include "test/ranks/gpu_test.h"
 
 #define MOST ((size_t)20000) /* elements */
 
-enum kind { REDUCE, ALLREDUCE, REDUCE_SCATTER, SCAN, EXSCAN, KINDS };
+enum what { REDUCE, ALLREDUCE, REDUCE_SCATTER, SCAN, EXSCAN, KINDS };
 static const char *const names[KINDS] = { "reduce", "allreduce", "reduce_scatter", "scan",
 	                                  "exscan" };
 
 struct call {
-	enum kind kind;
+	enum what kind;
 	size_t count;
 	int type, root;
 	const oriel_op *op;
@@ -22,7 +22,8 @@ struct call {
 	uint64_t round;
 };
 
-struct test {
+struct work {
+	struct test g;
 	struct ranks *r;
 	CUstream s;
 	unsigned char *in, *out, *host;
@@ -82,7 +83,7 @@ expected(const struct call *c, int end, size_t k)
 }
 
 static bool
-start(struct test *t, const struct call *c)
+start(struct work *t, const struct call *c)
 {
 	const void *in = c->in_place ? NULL : t->in;
 	oriel_comm *w = t->r->world;
@@ -104,7 +105,7 @@ start(struct test *t, const struct call *c)
 }
 
 static void
-fill(struct test *t, const struct call *c)
+fill(struct work *t, const struct call *c)
 {
 	int me = t->r->rank;
 	size_t n = c->count * (c->kind == REDUCE_SCATTER ? (size_t)t->r->size : 1);
@@ -112,19 +113,19 @@ fill(struct test *t, const struct call *c)
 	memset(t->host, 0, t->room);
 	for (size_t k = 0; k < n; k++)
 		store(t->host, c->type, k, value(c, me, k));
-	gpu_write(t->s, t->in, t->host, t->room);
+	copy_and_wait(t->s, t->in, t->host, t->room);
 	if (!c->in_place)
 		memset(t->host, 0xee, t->room);
-	gpu_write(t->s, t->out, t->host, t->room);
+	copy_and_wait(t->s, t->out, t->host, t->room);
 }
 
 static void
-check(struct test *t, const struct call *c)
+check(struct work *t, const struct call *c)
 {
 	int me = t->r->rank, n = t->r->size, end = n;
 	size_t from = c->kind == REDUCE_SCATTER ? (size_t)me * c->count : 0;
 
-	gpu_read(t->s, t->host, t->out, t->room);
+	copy_and_wait(t->s, t->host, t->out, t->room);
 	if (c->kind == SCAN)
 		end = me + 1;
 	if (c->kind == EXSCAN)
@@ -146,13 +147,13 @@ check(struct test *t, const struct call *c)
 }
 
 static void
-random_calls(struct test *t, uint64_t rounds)
+random_calls(struct work *t, uint64_t rounds)
 {
 	static const int types[] = { ORIEL_INT32, ORIEL_FLOAT, ORIEL_DOUBLE };
 	const oriel_op *const ops[] = { ORIEL_SUM, ORIEL_MIN, ORIEL_MAX, ORIEL_PROD };
 
 	for (uint64_t i = 0; i < rounds; i++) {
-		struct call c = { .kind = (enum kind)(ranks_next(&t->dice) % KINDS), .round = i };
+		struct call c = { .kind = (enum what)(ranks_next(&t->dice) % KINDS), .round = i };
 
 		c.count = (size_t)(ranks_next(&t->dice) % MOST) >> ranks_next(&t->dice) % 15;
 		c.type = types[ranks_next(&t->dice) % 3];
@@ -168,7 +169,7 @@ random_calls(struct test *t, uint64_t rounds)
 
 /* Sixteen bits: what one rank has all have, though sums are rounded. And averages. */
 static void
-alike(struct test *t)
+alike(struct work *t)
 {
 	size_t count = 5001, bytes = count * 2;
 	unsigned char *all = malloc(bytes * (size_t)t->r->size);
@@ -176,10 +177,10 @@ alike(struct test *t)
 	NEED(all, "no memory");
 	for (size_t k = 0; k < bytes; k++)
 		t->host[k] = (unsigned char)((ranks_random(t->r, 256)) & (k % 2 ? 0xbf : 0xff));
-	gpu_write(t->s, t->in, t->host, t->room);
+	copy_and_wait(t->s, t->in, t->host, t->room);
 	OK(oriel_allreduce_on_stream(t->r->world, t->in, t->out, count, ORIEL_BFLOAT16, ORIEL_AVG,
 	                             t->s));
-	gpu_read(t->s, t->host, t->out, t->room);
+	copy_and_wait(t->s, t->host, t->out, t->room);
 	OK(oriel_allgather(t->r->world, t->host, all, bytes));
 	for (int i = 0; i < t->r->size; i++)
 		CHECK(!memcmp(all + (size_t)i * bytes, t->host, bytes),
@@ -190,26 +191,23 @@ alike(struct test *t)
 static int
 run(struct ranks *r)
 {
-	struct test t = { .r = r, .room = MOST * 8 * (size_t)r->size, .dice = r->seed };
-	CUdevice dev;
+	struct work t = { .r = r, .room = MOST * 8 * (size_t)r->size, .dice = r->seed };
 
-	if (cuda_load())
-		return ranks_skip("no CUDA driver");
-	if (!gpu_begin(r, &dev))
+	if (!test_begin(&t.g, r))
 		return 1;
-	t.s = gpu_stream();
-	t.in = gpu_take(t.room);
-	t.out = gpu_take(t.room);
+	t.s = test_stream();
+	t.in = test_take(t.room);
+	t.out = test_take(t.room);
 	t.host = malloc(t.room);
 	NEED(t.host, "no memory");
 	random_calls(&t, r->rounds ? r->rounds : 100);
 	alike(&t);
 	OK(oriel_barrier(r->world));
 	GOOD(CU(cuStreamDestroy)(t.s));
-	gpu_drop(t.in);
-	gpu_drop(t.out);
+	test_drop(t.in);
+	test_drop(t.out);
 	free(t.host);
-	gpu_end(dev);
+	test_end(&t.g);
 	return 0;
 }
 

@@ -1,5 +1,5 @@
 /*
- * gpu_test.h - what the tests of windows in memory of GPUs share: buffers of every kind,
+ * gpu_test.h - what the tests of GPUs share: the driver, buffers of every kind,
  * filled and checked through the driver, and a stream of the rank's own.
  */
 #ifndef TEST_RANKS_GPU_TEST_H
@@ -37,6 +37,15 @@ struct test {
 /* The driver's call succeeds; else no rank can go on. */
 #define GOOD(call) NEED(!gpu_check(call, "%s", #call), "%s", oriel_detail())
 
+static inline CUstream
+test_stream(void)
+{
+	CUstream s = NULL;
+
+	GOOD(CU(cuStreamCreateWithPriority)(&s, CU_STREAM_NON_BLOCKING, 0));
+	return s;
+}
+
 static inline bool
 test_begin(struct test *t, struct ranks *r)
 {
@@ -52,8 +61,8 @@ test_begin(struct test *t, struct ranks *r)
 #define TEST_FIND(f) all &= lib && (*(void **)&t->f = dlsym(lib, CUDA_NAME(f))) != NULL;
 	TEST_SYMBOLS(TEST_FIND)
 #undef TEST_FIND
-	return NEED(all, "the driver lacks a function") &&
-	       GOOD(CU(cuStreamCreateWithPriority)(&t->stream, CU_STREAM_NON_BLOCKING, 0));
+	t->stream = test_stream();
+	return NEED(all, "the driver lacks a function") && t->stream;
 }
 
 static inline void
@@ -126,13 +135,34 @@ buffer_free(const struct test *t, struct buffer *b)
 		OK(oriel_mem_free(t->r->ctx, b->p));
 }
 
-/* Copies with whatever memory, and waits. */
+/* Copies with whatever memory in the stream's order, and waits. */
+static inline bool
+copy_and_wait(CUstream s, void *dst, const void *src, size_t len)
+{
+	return (!len || GOOD(CU(cuMemcpyAsync)((CUdeviceptr)dst, (CUdeviceptr)src, len, s))) &&
+	       GOOD(CU(cuStreamSynchronize)(s));
+}
+
 static inline bool
 copy_now(const struct test *t, void *dst, const void *src, size_t len)
 {
-	return !len ||
-	       (GOOD(CU(cuMemcpyAsync)((CUdeviceptr)dst, (CUdeviceptr)src, len, t->stream)) &&
-	        GOOD(CU(cuStreamSynchronize)(t->stream)));
+	return !len || copy_and_wait(t->stream, dst, src, len);
+}
+
+/* Memory of cuMemAlloc, which the driver frees. */
+static inline unsigned char *
+test_take(size_t len)
+{
+	CUdeviceptr p = 0;
+
+	GOOD(CU(cuMemAlloc)(&p, len ? len : 1));
+	return (unsigned char *)(uintptr_t)p;
+}
+
+static inline void
+test_drop(void *p)
+{
+	GOOD(CU(cuMemFree)((CUdeviceptr)(uintptr_t)p));
 }
 
 static inline bool
